@@ -121,6 +121,18 @@ impl Clock {
         }
     }
 
+    /// The name of the place whose local time it is, as `Europe/Berlin`, if it has one.
+    ///
+    /// # Errors
+    ///
+    /// If `TZ`, or else `/etc/localtime`, cannot be read: local time is UTC then.
+    pub fn zone_name(&self) -> Result<Option<String>, String> {
+        match &self.0 {
+            Kind::Real(_) => real::zone_name(),
+            Kind::Virtual(_) => Ok(None),
+        }
+    }
+
     /// Sets a virtual clock's civil time forward by this many milliseconds, or back; a real one is not ours to set.
     pub fn set_wall(&self, by: i64) {
         if let Some(time) = self.virtual_time() {

@@ -55,6 +55,12 @@ fn utc_offset(wall: Wall) -> i32 {
     Timestamp::from_second(wall.secs()).map_or(0, |at| zone.to_offset(at).seconds())
 }
 
+/// The name of the system's time zone.
+pub(crate) fn zone_name() -> Result<Option<String>, String> {
+    let zone = TimeZone::try_system().map_err(|error| error.to_string())?;
+    Ok(zone.iana_name().map(str::to_owned))
+}
+
 /// 2100-01-01: twice a year until then are a few hundred changes.
 const CENTURY_ENDS: i64 = 4_102_444_800;
 

@@ -4,6 +4,7 @@ mod forward;
 mod login;
 mod pass;
 mod queue;
+mod turns;
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -178,15 +179,13 @@ pub(crate) struct Comer {
     pub(crate) network: u64,
     /// A proxy named it in a form that cannot be parsed.
     pub(crate) is_unreadable: bool,
-    /// The authority that vouches for its certificate.
-    pub(crate) voucher: Option<u64>,
 }
 
 impl Comer {
     pub(crate) fn of(facts: &Facts) -> Self {
-        let Facts { budget, network, is_unreadable, voucher, .. } = *facts;
+        let Facts { budget, network, is_unreadable, .. } = *facts;
         let network = if network == UNLIMITED { budget } else { network };
-        Self { ip: facts.certain_client(), budget, network, is_unreadable, voucher }
+        Self { ip: facts.certain_client(), budget, network, is_unreadable }
     }
 }
 
@@ -433,11 +432,15 @@ impl Admittance {
 pub(crate) async fn shut_out(
     mut rules: watch::Receiver<Option<Arc<Admittance>>>,
     comer: Comer,
+    vouchers: Option<Arc<[u64]>>,
     pass: Pass,
 ) {
     let is_out = |it: &Option<Arc<Admittance>>| {
         it.as_ref().is_some_and(|rules| {
-            rules.by_network(comer).and_then(|()| rules.by_certificate(comer)).is_err()
+            rules
+                .by_network(comer)
+                .and_then(|()| rules.by_certificate(vouchers.as_deref()))
+                .is_err()
                 || !rules.still_opens_to(comer, &pass)
         })
     };

@@ -1,6 +1,7 @@
 //! What the proxy reads from a request's head, before anything is decided.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use http::header::{ACCEPT, CONTENT_LENGTH, HOST, REFERER, TRANSFER_ENCODING, USER_AGENT};
 use http::request::Parts;
@@ -37,19 +38,19 @@ impl std::fmt::Display for RequestId {
 }
 
 /// The peer of a connection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Peer {
     pub(crate) ip: IpAddr,
     /// Over TLS.
     pub(crate) secure: bool,
-    /// The authority that vouches for its certificate, if it has shown one.
-    pub(crate) voucher: Option<u64>,
+    /// The authorities that vouch for its certificate, if it has shown one.
+    pub(crate) vouchers: Option<Arc<[u64]>>,
 }
 
 impl Peer {
     /// The peer of a connection without TLS.
     pub(crate) fn plain(address: SocketAddr) -> Self {
-        Self { ip: address.ip(), secure: false, voucher: None }
+        Self { ip: address.ip(), secure: false, vouchers: None }
     }
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct Facts {
     /// That proxy named its client, and by one address: see [`Facts::certain_client`].
     pub(crate) is_certain: bool,
     /// The authority that vouches for the certificate of the peer, if it has shown one.
-    pub(crate) voucher: Option<u64>,
+    pub(crate) vouchers: Option<Arc<[u64]>>,
     /// The client uses TLS: by the word of a trusted proxy, else on this connection.
     pub(crate) secure: bool,
     /// Host and port of the target, else of the `Host` field; in normal form, as sent to the server.
@@ -141,7 +142,7 @@ impl Facts {
             .unwrap_or_else(|| RequestId { at: now.wall, number }.to_string());
         let authority = parts.uri.authority().map(|authority| authority.as_str().to_owned());
         let authority = authority.or_else(|| text(&HOST)).unwrap_or_default();
-        let Peer { ip: peer, secure, voucher } = peer;
+        let Peer { ip: peer, secure, vouchers } = peer;
         let told = trusted.then(|| parts.headers.get(FORWARDED_PROTO)).flatten();
         let told = told.map(|told| is_https(told.as_bytes())).or(spoken.secure);
         let secure = told.unwrap_or(secure);
@@ -169,7 +170,7 @@ impl Facts {
             trusted,
             is_unreadable: spoken.is_unreadable,
             is_certain: spoken.is_certain,
-            voucher,
+            vouchers,
             secure,
             base: base(secure, &authority),
             authority,

@@ -132,8 +132,8 @@ impl Client {
             live,
             serving,
             leaving,
-            peer,
             speaker: Speaker::new(peer.ip),
+            peer,
             scratch: String::new(),
             last_names: LastNames::default(),
             given: None,
@@ -295,6 +295,7 @@ impl Client {
             network: budget,
             request,
             recognised: true,
+            may_wake: true,
         };
         let route = site.supervisor.admit(&knock, || WakeCause::Operator);
         debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
@@ -510,13 +511,18 @@ impl Service for Client {
 
     fn resume(&mut self, request: Request<Incoming>, pass: Box<Pass>) -> Self::Answering {
         let (serving, admitted) = pass.into_admitted();
-        self.saying_when_it_is_last(slow_path::resume(serving, self.peer, request, admitted))
+        self.saying_when_it_is_last(slow_path::resume(
+            serving,
+            self.peer.clone(),
+            request,
+            admitted,
+        ))
     }
 
     fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
         self.keep_up();
         let serving = Arc::clone(&self.serving);
-        self.saying_when_it_is_last(slow_path::handle(serving, self.peer, request))
+        self.saying_when_it_is_last(slow_path::handle(serving, self.peer.clone(), request))
     }
 
     fn refused(&mut self, refusal: Refusal, _: &[u8]) -> Response<Answer> {

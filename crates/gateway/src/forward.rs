@@ -220,7 +220,8 @@ impl Forwarding<'_> {
         let phase = self.site().supervisor.phase();
         let pass = self.parts.extensions.get().cloned().unwrap_or_default();
         let rules = self.site().doorkeeper.subscribe();
-        let shut_out = admittance::shut_out(rules, Comer::of(self.facts), pass);
+        let vouchers = self.facts.vouchers.clone();
+        let shut_out = admittance::shut_out(rules, Comer::of(self.facts), vouchers, pass);
         let tunnel = Tunnel::new(move |client| async move {
             tokio::select! {
                 () = tunnel::run(client, server, answered_ahead, phase, &clock, idle) => {}

@@ -344,6 +344,7 @@ async fn decide(
         network: facts.network,
         request,
         recognised: verdict.recognised,
+        may_wake: true,
     };
     let needs_server = request.wakes();
     if needs_server {

@@ -497,16 +497,16 @@ async fn connection(
     };
     let _open = serving.connections.accept();
     let clock = serving.clock.clone();
-    let peer = Peer { ip: client, secure, voucher: None };
+    let peer = Peer { ip: client, secure, vouchers: None };
     if secure {
         // Boxed, so that connections without TLS are no larger because of it.
         Box::pin(async move {
             let limit = front.serving.config.limits.handshake_timeout;
             let Some(tls) = &front.tls else { return };
             let accepted = tls.accept(stream, read_ahead, &clock, limit).await;
-            let Some(Accepted { stream, is_http2, voucher }) = accepted else { return };
+            let Some(Accepted { stream, is_http2, vouchers }) = accepted else { return };
             drop(front);
-            let peer = Peer { voucher, ..peer };
+            let peer = Peer { vouchers, ..peer };
             let service = Client::new(live.serving, peer, Arc::clone(&leaving));
             if is_http2 {
                 http2::serve(stream, service, limits, clock, leaving, stopped).await;

@@ -111,7 +111,7 @@ impl OwnRequest {
             trusted: false,
             is_unreadable: false,
             is_certain: true,
-            voucher: None,
+            vouchers: None,
             secure,
             authority: authority.to_owned(),
             base: base(secure, authority),

@@ -348,6 +348,7 @@ pub(crate) fn knock(number: u64, client: IpAddr) -> AdmissionRequest {
             cached: Cached::Nothing,
         },
         recognised: true,
+        may_wake: true,
     }
 }
 

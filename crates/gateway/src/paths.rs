@@ -20,7 +20,7 @@ use crate::config::{
 };
 use crate::error::StartError;
 use crate::origin::OriginPool;
-use crate::request_rules::path_of;
+use crate::request_rules::{path_of, reads_alike, remove_alike};
 
 /// The tables of a site.
 pub(crate) struct Paths {
@@ -55,6 +55,12 @@ impl Headers {
     fn of(rules: &HeaderRules) -> Self {
         let (removed, set) = rules.read();
         Self { removed, set }
+    }
+
+    /// Whether a field may be read as one of these.
+    fn are_of(&self, name: &HeaderName) -> bool {
+        let set = self.set.iter().map(|(own, _)| own);
+        self.removed.iter().chain(set).any(|own| reads_alike(own, name))
     }
 
     fn apply(&self, headers: &mut HeaderMap) {
@@ -136,10 +142,19 @@ impl Paths {
         let best = |path: &str| self.rules.iter().position(|rule| rule.is_for(path));
         let found = best(path);
         let is_other = || readings(path)[1..].iter().any(|it| best(it) != found);
-        if !self.rules.is_empty() && (climbs(path) || is_other()) {
+        let ends_otherwise = || !path.ends_with('/') && self.is_exact_but_for_a_slash(path);
+        if !self.rules.is_empty() && (climbs(path) || is_other() || ends_otherwise()) {
             return Err(Ambiguous);
         }
         Ok(found.map(|at| &self.rules[at]))
+    }
+
+    /// Whether a decoded slash at the end alone parts a path from an `exact` one. (A plain slash there makes it another
+    /// path, which many pages are redirected to.)
+    fn is_exact_but_for_a_slash(&self, path: &str) -> bool {
+        let names =
+            |bare: &str| self.rules.iter().any(|it| it.config.exact.as_deref() == Some(bare));
+        readings(path)[1..].iter().any(|it| it.strip_suffix('/').is_some_and(names))
     }
 
     /// The page for an error of the proxy.
@@ -183,7 +198,14 @@ impl PathRule {
         {
             headers.insert(HeaderName::from_static("x-forwarded-prefix"), prefix);
         }
+        // In other spellings too: a server may read them as the same name.
+        remove_alike(headers, |name| self.withholds(name));
         self.request.apply(headers);
+    }
+
+    /// Whether the server gets this field from no client.
+    pub(crate) fn withholds(&self, name: &HeaderName) -> bool {
+        self.request.are_of(name)
     }
 
     /// The fields of an answer, as the client gets them.

@@ -102,6 +102,8 @@ pub(crate) struct InPool {
 struct State {
     pool: Pool,
     line: VecDeque<Waiter>,
+    /// Requests that wait for a place at a server that is on anyway: the policy does not know of them.
+    guests: VecDeque<Waiter>,
     actions: Vec<Action>,
     /// What the driver sleeps until.
     armed: Mono,
@@ -147,6 +149,9 @@ struct Waiter {
     seat: oneshot::Sender<Seat>,
 }
 
+/// A place, or what a request waits by for one; nothing if it is refused.
+type Routed = Result<Seat, Option<(u64, oneshot::Receiver<Seat>)>>;
+
 /// The first pause after a running server refused a connection; each further refusal doubles it.
 const STRUCK: Duration = Duration::from_secs(1);
 
@@ -188,6 +193,7 @@ impl ServerPool {
         let state = State {
             pool,
             line: VecDeque::new(),
+            guests: VecDeque::new(),
             actions: Vec::new(),
             armed: Mono::ZERO,
             cards: vec![Card::default(); servers.len()],
@@ -265,6 +271,7 @@ impl ServerPool {
                 }
             }
         }
+        self.seat_guests(state, now, &mut nobodys);
         nobodys
     }
 
@@ -430,7 +437,7 @@ impl ServerPool {
     /// A place for work without a client, if one is to spare.
     pub(crate) fn spare(self: &Arc<Self>) -> Option<Seat> {
         self.with(|state, now| {
-            let server = state.pool.take_spare(now)?;
+            let server = state.pool.take_spare(now, None)?;
             Some(self.seat(state, server))
         })
     }
@@ -455,13 +462,11 @@ impl ServerPool {
     }
 
     /// Requests a place for a request from the pool.
-    fn route(
-        self: &Arc<Self>,
-        offer: Offer,
-    ) -> Result<Seat, Option<(u64, oneshot::Receiver<Seat>)>> {
+    fn route(self: &Arc<Self>, offer: Offer) -> Routed {
         self.with(|state, now| {
             let actions = &mut state.actions;
             let route = match offer {
+                Offer::Guest { failed_at } => return self.route_guest(state, now, failed_at),
                 Offer::New => state.pool.arrive(now, actions),
                 Offer::Held => state.pool.offer_again(now, None, actions),
                 Offer::FailedAt(server) => state.pool.offer_again(now, Some(server), actions),
@@ -469,15 +474,14 @@ impl ServerPool {
             match route {
                 Route::To(server) => Ok(self.seat(state, server)),
                 Route::Wait => {
-                    let (seat, receiver) = oneshot::channel();
-                    state.next_waiter += 1;
-                    let waiter = Waiter { id: state.next_waiter, seat };
+                    let (waiter, receiver) = state.waiter();
+                    let id = waiter.id;
                     if offer == Offer::New {
                         state.line.push_back(waiter);
                     } else {
                         state.line.push_front(waiter);
                     }
-                    Err(Some((state.next_waiter, receiver)))
+                    Err(Some((id, receiver)))
                 }
                 Route::Refuse => Err(None),
             }
@@ -486,6 +490,12 @@ impl ServerPool {
 }
 
 impl State {
+    fn waiter(&mut self) -> (Waiter, oneshot::Receiver<Seat>) {
+        let (seat, receiver) = oneshot::channel();
+        self.next_waiter += 1;
+        (Waiter { id: self.next_waiter, seat }, receiver)
+    }
+
     fn note(&mut self, number: u32, change: impl FnOnce(&mut Card)) {
         let card = &mut self.cards[number as usize];
         change(card);

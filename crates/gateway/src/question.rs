@@ -46,8 +46,12 @@ impl Asking<'_> {
         let length = headers.get(CONTENT_LENGTH).cloned();
         let chunked = headers.contains_key(TRANSFER_ENCODING);
         let admittance = self.site.admittance.as_deref();
-        let sets = |name: &HeaderName| admittance.is_some_and(|it| it.sets(name));
-        let announced = announced(&headers, sets).filter(|_| chunked);
+        let path = self.site.path_rule(self.facts.path());
+        let withheld = |name: &HeaderName| {
+            admittance.is_some_and(|it| it.withholds(name))
+                || path.is_some_and(|it| it.withholds(name))
+        };
+        let announced = announced(&headers, withheld).filter(|_| chunked);
         let takes_trailers = takes_trailers(&headers);
         // What `Connection` names has been dropped.
         fields::remove_hop_by_hop(&mut headers);
@@ -77,7 +81,6 @@ impl Asking<'_> {
         let offered = offered(self.parts);
         let is_handshake = offered.is_some() && self.parts.method == Method::GET;
         for_this_connection(&mut headers, offered, takes_trailers);
-        let path = self.site.path_rule(self.facts.path());
         let limit = path.map_or(&self.site.limits, |it| &it.limits).largest_body();
         let rest = spool.rest.filter(|_| length.is_some() || chunked);
         let body = Question::new(spool.kept, rest, limit, sending);
@@ -153,9 +156,10 @@ pub(crate) fn is_offered(parts: &Parts, said: &HeaderMap) -> bool {
 
 /// The announced trailers, except those that a server might take for header fields. (hyper drops those over HTTP/1.1
 /// only.)
-fn announced(headers: &HeaderMap, sets: impl Fn(&HeaderName) -> bool) -> Option<HeaderValue> {
+fn announced(headers: &HeaderMap, withheld: impl Fn(&HeaderName) -> bool) -> Option<HeaderValue> {
     let harmless = |name: &&str| {
-        HeaderName::from_bytes(name.as_bytes()).is_ok_and(|it| may_be_trailer(name) && !sets(&it))
+        HeaderName::from_bytes(name.as_bytes())
+            .is_ok_and(|it| may_be_trailer(name) && !withheld(&it))
     };
     let names: Vec<&str> = trailer_names(headers).filter(harmless).collect();
     HeaderValue::from_str(&names.join(", ")).ok().filter(|_| !names.is_empty())

@@ -8,7 +8,7 @@ use nightwatt_energy::time::Mono;
 use nightwatt_policy::admission::{Route, Want};
 use nightwatt_traffic::Verdict;
 
-use crate::config::readings;
+use crate::config::{decoded, readings};
 use crate::facts::Facts;
 use crate::paths::climbs;
 use crate::serving::Serving;
@@ -57,7 +57,8 @@ pub(crate) fn refusal(
 ) -> Option<(StatusCode, &'static str)> {
     if site.is_some_and(|site| asks_service(serving, site)) && may_be_another(facts.path()) {
         let text = "The service that decides about this site may read this path in another way than the server: write \
-                    it without `.` and `..` steps, `//`, `;` and `\\`.";
+                    it without `.` and `..` steps, `//`, `;` and `\\`, also as escapes, and without escaped slashes \
+                    and letters.";
         return Some((StatusCode::BAD_REQUEST, text));
     }
     let mut limits = site.map_or(&serving.config.limits, |site| &serving.sites[site].limits);
@@ -83,8 +84,71 @@ fn asks_service(serving: &Serving, site: usize) -> bool {
     serving.sites[site].admittance.as_ref().is_some_and(|it| it.config().forward.is_some())
 }
 
-/// Whether servers could take a path for another one than its bytes name. An escape alone (`%2F`) is left to them.
+/// Whether servers could take a path for another one than its bytes name, as it is or decoded once or twice. Escapes pass
+/// that leave its steps as they are (`%20`).
 fn may_be_another(path: &str) -> bool {
     // `OPTIONS *` is about the server as a whole.
-    path != "*" && (readings(path)[1] != path || climbs(path))
+    path != "*" && (climbs(path) || has_hidden_letters(path) || !is_plain(path))
+}
+
+/// Whether the steps of a path are what they seem, also decoded once and twice.
+fn is_plain(path: &str) -> bool {
+    let once = decoded(path);
+    let twice = decoded(&once);
+    let steps = |text: &str| text.matches(['/', '\\']).count();
+    [path, &once, &twice].iter().all(|it| readings(it)[1] == **it && steps(it) == steps(path))
+}
+
+/// Whether letters or digits are escaped. No program has a reason for that, and rules for `/admin` do not see `/%61dmin`.
+fn has_hidden_letters(path: &str) -> bool {
+    let once = decoded(path);
+    [path, &once].iter().any(|text| {
+        text.split('%').skip(1).any(|behind| {
+            let code = behind.get(..2).and_then(|code| u8::from_str_radix(code, 16).ok());
+            code.is_some_and(|byte| byte.is_ascii_alphanumeric())
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_some_server_takes_for_admin_is_none_about_which_a_service_can_decide() {
+        for path in [
+            "/%2e/admin",
+            "/%2E%2e/admin",
+            "/%5cadmin",
+            "/%3b/admin",
+            "/%2f/admin",
+            "/a%2fadmin",
+            "/admin%2f",
+            "/admin%3bx",
+            "/%252e/admin",
+            "/a%252fadmin",
+            "/%61dmin",
+            "/%2561dmin",
+            "//admin",
+            "/admin;x",
+            "/admin\\",
+            "/a%00/admin",
+        ] {
+            assert!(may_be_another(path), "{path}");
+        }
+        for path in [
+            "*",
+            "/",
+            "/a/",
+            "/a%20b",
+            "/100%25",
+            "/%C3%A4",
+            "/a..b",
+            "/~ann/x.y",
+            "/a%2Bb",
+            "/%zz",
+        ] {
+            assert!(!may_be_another(path), "{path}");
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! Both paths read these tables, so a rule is written once. The test `both_paths` compares the results of the two for
 //! generated requests.
 
-use http::{HeaderName, Method};
+use http::{HeaderMap, HeaderName, Method};
 use nightwatt_httpcache::sharing;
 use nightwatt_policy::admission::{self, ClientClass, Want};
 
@@ -46,6 +46,21 @@ impl OwnPath {
     /// Whether a stored answer may be sent without consulting the proxy's own answers.
     pub(crate) const fn may_be_cached(self) -> bool {
         matches!(self, Self::Icon)
+    }
+}
+
+/// Whether a server with a CGI interface may read a name as another: it sees all signs as underscores.
+pub(crate) fn reads_alike(own: &HeaderName, name: &HeaderName) -> bool {
+    let folded = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
+    let (own, name) = (own.as_str().bytes(), name.as_str().bytes());
+    own.len() == name.len() && own.map(folded).eq(name.map(folded))
+}
+
+/// Removes the fields whose names a server may read as one of these.
+pub(crate) fn remove_alike(fields: &mut HeaderMap, is_meant: impl Fn(&HeaderName) -> bool) {
+    let meant: Vec<HeaderName> = fields.keys().filter(|name| is_meant(name)).cloned().collect();
+    for name in meant {
+        fields.remove(name);
     }
 }
 

@@ -108,6 +108,7 @@ impl Gateway {
         let Applied { config, outcomes } = found.apply(&base);
         found.note(&base, outcomes);
         prepare(&config)?;
+        look_for_zone(&config, &clock);
         let (bound, admin_bound) = bind(&config, &mut inherited)?;
         let udp_bound = ports::bind(&config, &[], &mut inherited)?;
         close_rest(inherited);
@@ -187,6 +188,21 @@ fn claim(
     let socket = predecessor.as_mut().and_then(|it| it.control(&path));
     let socket = socket.map_or_else(|| Socket::bind(path), Ok)?;
     Ok((lock, socket))
+}
+
+/// Warns if there are hours, and nothing names the zone in which they are.
+fn look_for_zone(config: &Config, clock: &Clock) {
+    let has_hours = |site| {
+        let scenario = config.scenario_of(site);
+        !(scenario.awake.is_empty() && scenario.never_sleep.is_empty())
+    };
+    if let Some(error) = clock.zone_name().err().filter(|_| config.site.iter().any(has_hours)) {
+        tracing::warn!(
+            error,
+            "the time zone of this machine cannot be read, and the hours of `[scenario]` are UTC: set `TZ` to a name as \
+             in `TZ=Europe/Berlin`, or correct `/etc/localtime` (Debian: install tzdata)"
+        );
+    }
 }
 
 /// Creates the state folder, and warns of what other users of this machine could do.

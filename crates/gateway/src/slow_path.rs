@@ -203,18 +203,19 @@ impl<'a> Asked<'a> {
             network: self.facts.network,
             request: admission::Request { class: self.class, want: self.want(), cached },
             recognised: self.verdict.is_none_or(|verdict| verdict.recognised),
+            may_wake: self.may_wake(),
         };
         let needs_server = knock.request.wakes();
         if needs_server || knock.request.want == Want::Robots {
             site.wishes.note_base(&self.facts.base);
         }
-        if needs_server && self.may_wake() {
+        if needs_server && knock.may_wake {
             site.needs_server(self.facts.arrived.mono, self.facts.visitor);
         }
         // Subscribed before the request is admitted, so that no later change is missed.
         let phase = site.supervisor.phase();
         let Some(route) = self.admit(&knock) else { return self.asleep_for_it() };
-        let shadow = site.shadow.as_ref().filter(|_| self.may_wake());
+        let shadow = site.shadow.as_ref().filter(|_| knock.may_wake);
         let would = shadow.map(|it| it.admit(&knock, || self.wake_cause()));
         let (response, answered) = match mirrored.filter(|_| route == Route::Stale) {
             Some(response) => Self::mirror_answer(response),

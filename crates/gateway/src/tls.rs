@@ -52,7 +52,7 @@ pub(crate) struct Accepted {
     /// Whether the client chose HTTP/2.
     pub(crate) is_http2: bool,
     /// The authority that vouches for the client's certificate, if it has shown one.
-    pub(crate) voucher: Option<u64>,
+    pub(crate) vouchers: Option<Arc<[u64]>>,
 }
 
 impl Tls {
@@ -129,11 +129,11 @@ impl Tls {
                 let (is_look, is_http2) = (chosen == Some(PROTOCOL), chosen == Some(HTTP2));
                 let chain = session.peer_certificates().unwrap_or_default();
                 let authorities = &self.config.client_authorities;
-                let voucher = client_certificates::voucher(chain, authorities, clock.now().wall);
+                let vouchers = client_certificates::vouchers(chain, authorities, clock.now().wall);
                 return (!is_look).then(|| Accepted {
                     stream: Secured::new(stream),
                     is_http2,
-                    voucher,
+                    vouchers,
                 });
             }
             Ok(Err(error)) => {

@@ -61,6 +61,8 @@ pub struct AdmissionRequest {
     pub request: Request,
     /// Whether its client is known. Those that are not share a wake budget beside their own.
     pub recognised: bool,
+    /// Whether its client may wake the server. The policy expects no visits of others: it would wake for them.
+    pub may_wake: bool,
 }
 
 /// Why the server was woken.
@@ -293,7 +295,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             &Observation {
                 visitor: knock.visitor,
                 class: knock.request.class,
-                needs_server: knock.request.wakes(),
+                needs_server: knock.may_wake && knock.request.wakes(),
                 delayed: delayed || route == Route::Hold,
             },
         );

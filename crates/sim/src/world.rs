@@ -439,8 +439,15 @@ impl<P: SleepPolicy> Run<P> {
     fn admit(&mut self, demand: &Demand) -> Route {
         let Demand { number, visitor, visit, client, request, recognised, .. } = *demand;
         let now = self.world.now(self.now);
-        let knock =
-            AdmissionRequest { id: number, visitor, client, network: client, request, recognised };
+        let knock = AdmissionRequest {
+            id: number,
+            visitor,
+            client,
+            network: client,
+            request,
+            recognised,
+            may_wake: true,
+        };
         let route = self.manager.admit(now, &knock, &mut self.actions);
         match route {
             Route::Forward if request.class.is_admitted() => {

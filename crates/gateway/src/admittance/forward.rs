@@ -19,18 +19,16 @@ use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
 use nightwatt_host::http::{HttpError, Server};
 use nightwatt_host::tls::{self, TlsError};
-use tokio::sync::Semaphore;
 
-use super::{Comer, Denial};
+use super::turns::Turns;
+use super::{Comer, Denial, is_basic};
 use crate::body::Answer;
 use crate::config::{ForwardAuthConfig, SIGN_IN_ADDRESS};
 use crate::facts::Facts;
+use crate::request_rules::{reads_alike, remove_alike};
 
 /// Bytes of an answer that clients get: log-in pages are elsewhere.
 const LONGEST: usize = 64 << 10;
-
-/// Questions at the same time; others wait.
-const AT_ONCE: usize = 32;
 
 /// Connections that are kept.
 const KEPT: usize = 8;
@@ -45,6 +43,14 @@ static SHOWN: [HeaderName; 6] = [
     HeaderName::from_static("x-requested-with"),
 ];
 
+/// Fields by which some servers (Rails, OData, Laravel) take a request for one of another method than the service is asked
+/// about.
+static METHODS: [HeaderName; 3] = [
+    HeaderName::from_static("x-http-method"),
+    HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-method-override"),
+];
+
 /// Fields of the service's answer that a client gets which does not come in.
 static RETURNED: [HeaderName; 4] = [LOCATION, SET_COOKIE, WWW_AUTHENTICATE, CONTENT_TYPE];
 
@@ -57,15 +63,15 @@ pub(super) struct ForwardAuth {
     names: Vec<HeaderName>,
     server: Server,
     idle: Mutex<Vec<Connection>>,
-    room: Semaphore,
+    turns: Turns,
 }
 
 /// What the service answered.
 enum Decision {
     /// The client comes in, with these fields; and these cookies are for the client.
     In { fields: HeaderMap, cookies: Vec<HeaderValue> },
-    /// This is for the client.
-    Out(Response<Bytes>),
+    /// This is for the client, which may have shown a wrong password.
+    Out { response: Response<Bytes>, asks_for_password: bool },
 }
 
 /// Why there was no answer.
@@ -94,18 +100,19 @@ impl ForwardAuth {
             server: Server::new(url.authority.clone(), tls),
             config: config.clone(),
             idle: Mutex::default(),
-            room: Semaphore::new(AT_ONCE),
+            turns: Turns::default(),
         })
     }
 
     /// Removes what only the service may say: from all clients, in every form that a server could read as the same name.
     fn strip(&self, fields: &mut HeaderMap) {
-        let names =
-            fields.keys().filter(|name| self.names.iter().any(|own| reads_alike(own, name)));
-        let forged: Vec<HeaderName> = names.cloned().collect();
-        for name in forged {
-            fields.remove(name);
-        }
+        remove_alike(fields, |name| self.is_own(name));
+    }
+
+    /// Whether no client may send this field: the service alone may, or it would change the method about which the
+    /// service is asked.
+    fn is_own(&self, name: &HeaderName) -> bool {
+        self.names.iter().chain(&METHODS).any(|own| reads_alike(own, name))
     }
 
     /// Asks the service.
@@ -116,7 +123,6 @@ impl ForwardAuth {
         clock: &Clock,
     ) -> Result<Decision, NoDecision> {
         let asking = async {
-            let _place = self.room.acquire().await;
             let (head, body) = self.send(facts, fields).await?.into_parts();
             let body = Limited::new(body, LONGEST).collect().await;
             let body = body.map_err(|_| HttpError::TooLong(LONGEST))?.to_bytes();
@@ -146,6 +152,8 @@ impl ForwardAuth {
             }
             return Ok(Decision::In { fields, cookies });
         }
+        let asks_for_password = status == StatusCode::UNAUTHORIZED
+            && answer.headers().get_all(WWW_AUTHENTICATE).iter().any(is_basic);
         let mut response = Response::new(answer.body().clone());
         *response.status_mut() = status;
         for name in &RETURNED {
@@ -164,7 +172,7 @@ impl ForwardAuth {
             *response.body_mut() = Bytes::new();
         }
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        Ok(Decision::Out(response))
+        Ok(Decision::Out { response, asks_for_password })
     }
 
     /// Where a browser logs in.
@@ -262,13 +270,6 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Whether a server with a CGI interface may read a name as another: it sees all signs as underscores.
-fn reads_alike(own: &HeaderName, name: &HeaderName) -> bool {
-    let folded = |byte: u8| if byte.is_ascii_alphanumeric() { byte } else { b'-' };
-    let (own, name) = (own.as_str().bytes(), name.as_str().bytes());
-    own.len() == name.len() && own.map(folded).eq(name.map(folded))
-}
-
 /// What the service says of a client that comes in.
 #[derive(Debug, Default)]
 pub(crate) struct Service {
@@ -289,16 +290,16 @@ pub(crate) enum Refused {
 }
 
 impl super::Admittance {
-    /// Removes the fields by which the service tells the server who a client is.
+    /// Removes the fields that no client may send to a site about which a service decides.
     pub(crate) fn strip(&self, fields: &mut HeaderMap) {
         if let Some(forward) = &self.forward {
             forward.strip(fields);
         }
     }
 
-    /// Whether the server learns of this field from the service alone.
-    pub(crate) fn sets(&self, name: &HeaderName) -> bool {
-        self.forward.as_ref().is_some_and(|it| it.names.iter().any(|own| reads_alike(own, name)))
+    /// Whether the server gets this field from no client.
+    pub(crate) fn withholds(&self, name: &HeaderName) -> bool {
+        self.forward.as_ref().is_some_and(|it| it.is_own(name))
     }
 
     /// Whether a client may come in with what the service says of its request.
@@ -310,9 +311,22 @@ impl super::Admittance {
         clock: &Clock,
     ) -> Result<Service, Refused> {
         let Some(forward) = self.forward_for(comer.ip) else { return Ok(Service::default()) };
+        let shows_password = fields.get_all(AUTHORIZATION).iter().any(is_basic);
+        let may_ask = || match shows_password {
+            true => self.lock().may_attempt(comer, clock).map_err(Refused::By),
+            false => Ok(()),
+        };
+        may_ask()?;
+        let turn = clock.timeout(forward.config.timeout, Box::pin(forward.turns.wait(comer))).await;
+        let Ok(_turn) = turn else { return Err(Refused::By(Denial::Busy)) };
+        // Its other requests may have shown wrong ones meanwhile.
+        may_ask()?;
         match forward.ask(facts, fields, clock).await {
             Ok(Decision::In { fields, cookies }) => Ok(Service { fields, cookies }),
-            Ok(Decision::Out(response)) => {
+            Ok(Decision::Out { response, asks_for_password }) => {
+                if shows_password && asks_for_password {
+                    let _ = self.lock().attempt(comer, clock);
+                }
                 Err(Refused::Answer(Box::new(response.map(Answer::whole))))
             }
             Err(why) => Err(Refused::NotAsked(why)),
@@ -345,6 +359,9 @@ mod tests {
             fields.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("eve"));
         }
         fields.append("remote-user", HeaderValue::from_static("again"));
+        for name in ["x-http-method", "x-http_method_override", "X-Method-Override"] {
+            fields.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("DELETE"));
+        }
         fields.insert("x-my-names", HeaderValue::from_static("stays"));
         auth.strip(&mut fields);
         let left: Vec<&str> = fields.keys().map(HeaderName::as_str).collect();

@@ -80,7 +80,7 @@ impl Story {
 /// A client of a network with this number.
 fn comer(network: u64, client: u64) -> Comer {
     let ip = Some(IpAddr::from([192, 0, 2, 1]));
-    Comer { ip, budget: network << 32 | client, network, is_unreadable: false, voucher: None }
+    Comer { ip, budget: network << 32 | client, network, is_unreadable: false }
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn facts(peer: [u8; 4], fields: &[(&'static str, &'static str)]) -> (Facts, Head
         parts.headers.append(*name, HeaderValue::from_static(value));
     }
     let now = Clock::virtual_at(Wall(0), 0).now();
-    let peer = Peer { ip: peer.into(), secure: false, voucher: None };
+    let peer = Peer { ip: peer.into(), secure: false, vouchers: None };
     (Facts::of(&config(""), peer, &parts, now, 1), parts.headers)
 }
 

@@ -68,9 +68,10 @@ impl AccessConfig {
         is_in(&self.without_password, client)
     }
 
-    /// Whether the authority of a client's certificate opens the site.
-    pub fn has_certificate(&self, voucher: Option<u64>) -> bool {
-        self.certificate_ca.is_none() || voucher.is_some_and(|it| self.vouchers.have(it))
+    /// Whether one of the authorities that vouch for a client opens the site.
+    pub fn has_certificate(&self, vouchers: Option<&[u64]>) -> bool {
+        let is_ours = |numbers: &[u64]| numbers.iter().any(|it| self.vouchers.have(*it));
+        self.certificate_ca.is_none() || vouchers.is_some_and(is_ours)
     }
 
     /// Whether clients at an address may wake the server.
@@ -164,6 +165,12 @@ impl SiteConfig {
                 udp.name
             );
             return wrong("access", text);
+        }
+        if access.forward.is_some() && self.hosts.is_empty() {
+            let text = "`forward` needs `hosts`: without them the client chooses the name by which the service finds \
+                        its rules, and could take one that is open to all. Write the names of this site, as in \
+                        `hosts = [\"cloud.example.org\"]`";
+            return wrong("access.forward", text);
         }
         let checked = access.check(config);
         checked.map_err(|(key, text)| (format!("access.{key}").trim_end_matches('.').into(), text))

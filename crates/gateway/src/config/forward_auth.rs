@@ -148,7 +148,7 @@ mod tests {
 
     fn parse(lines: &str) -> Result<Config, String> {
         let text = format!(
-            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
+            "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\nhosts = [\"blog\"]\norigin = \"http://127.0.0.1:1\"\n\
              power.simulated = {{}}\n[site.access.forward]\n{lines}\n"
         );
         Config::parse(&text, "test.toml").map_err(|error| error.to_string())
@@ -171,23 +171,34 @@ mod tests {
     fn what_would_let_others_in_or_does_nothing_is_refused_with_its_line() {
         let url = "url = \"http://127.0.0.1:1/x\"\n";
         for (lines, place, why) in [
-            ("url = \"ftp://a/x\"", "test.toml:7:", "is no address of a service"),
-            ("url = \"http://ann:x@a/x\"", "test.toml:7:", "is no address of a service"),
-            ("url = \"/auth\"", "test.toml:7:", "is no address of a service"),
-            (&format!("{url}headers = [\"Remote_User\"]"), "test.toml:8:", "underscore"),
-            (&format!("{url}headers = [\"Host\"]"), "test.toml:8:", "something else"),
-            (&format!("{url}headers = [\"Content-Length\"]"), "test.toml:8:", "something else"),
-            (&format!("{url}headers = [\"X-Forwarded-For\"]"), "test.toml:8:", "something else"),
-            (&format!("{url}headers = [\"Accept-Language\"]"), "test.toml:8:", "something else"),
-            (&format!("{url}headers = [\"a b\"]"), "test.toml:8:", "no name of a field"),
-            (&format!("{url}sign_in = \"//evil.example\""), "test.toml:8:", "write an address"),
-            (&format!("{url}sign_in = \"javascript:x\""), "test.toml:8:", "write an address"),
-            (&format!("{url}timeout = \"0s\""), "test.toml:8:", "more than 0"),
-            (&format!("{url}ca = \"x\""), "test.toml:8:", "plain HTTP"),
+            ("url = \"ftp://a/x\"", "test.toml:8:", "is no address of a service"),
+            ("url = \"http://ann:x@a/x\"", "test.toml:8:", "is no address of a service"),
+            ("url = \"/auth\"", "test.toml:8:", "is no address of a service"),
+            (&format!("{url}headers = [\"Remote_User\"]"), "test.toml:9:", "underscore"),
+            (&format!("{url}headers = [\"Host\"]"), "test.toml:9:", "something else"),
+            (&format!("{url}headers = [\"Content-Length\"]"), "test.toml:9:", "something else"),
+            (&format!("{url}headers = [\"X-Forwarded-For\"]"), "test.toml:9:", "something else"),
+            (&format!("{url}headers = [\"Accept-Language\"]"), "test.toml:9:", "something else"),
+            (&format!("{url}headers = [\"a b\"]"), "test.toml:9:", "no name of a field"),
+            (&format!("{url}sign_in = \"//evil.example\""), "test.toml:9:", "write an address"),
+            (&format!("{url}sign_in = \"javascript:x\""), "test.toml:9:", "write an address"),
+            (&format!("{url}timeout = \"0s\""), "test.toml:9:", "more than 0"),
+            (&format!("{url}ca = \"x\""), "test.toml:9:", "plain HTTP"),
         ] {
             let said = parse(lines).unwrap_err();
             assert!(said.starts_with(place) && said.contains(why), "{lines}: {said}");
         }
         assert!(parse(&format!("{url}headers = [\"X-Auth-Request-User\", \"X-My-Name\"]")).is_ok());
+    }
+
+    #[test]
+    fn a_site_that_takes_any_name_is_not_left_to_a_service_that_decides_by_name() {
+        let text = "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
+                    power.simulated = {}\n[site.access.forward]\nurl = \"http://127.0.0.1:1/x\"\n";
+        let said = Config::parse(text, "test.toml").map(drop).unwrap_err().to_string();
+        assert!(
+            said.starts_with("test.toml:6:") && said.contains("`forward` needs `hosts`"),
+            "{said}"
+        );
     }
 }

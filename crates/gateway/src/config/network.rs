@@ -60,7 +60,19 @@ impl std::str::FromStr for Network {
         if bits > most {
             return Err(wrong());
         }
-        Ok(Self { address, bits })
+        // Clients are compared by their IPv4 addresses.
+        let mapped = match address {
+            IpAddr::V6(address) => address.to_ipv4_mapped(),
+            IpAddr::V4(_) => None,
+        };
+        let Some(address_v4) = mapped else { return Ok(Self { address, bits }) };
+        let bits = bits.checked_sub(96).ok_or_else(|| {
+            format!(
+                "`{text}` is more than the IPv4 addresses in IPv6 form, which count as IPv4: write `0.0.0.0/0` for all \
+                 of these, and networks of IPv6 beside it"
+            )
+        })?;
+        Ok(Self { address: address_v4.into(), bits })
     }
 }
 
@@ -85,6 +97,16 @@ mod tests {
         assert!(!within("127.0.0.1", "127.0.0.2"));
         assert!(within("0.0.0.0/0", "8.8.8.8"));
         assert!(!within("0.0.0.0/0", "::1"));
+        for (network, inside, outside) in [
+            ("::ffff:127.0.0.0/104", "127.0.0.1", "128.0.0.1"),
+            ("::ffff:10.1.0.0/112", "::ffff:10.1.2.3", "10.2.0.0"),
+            ("::ffff:10.1.2.3", "10.1.2.3", "10.1.2.4"),
+            ("::ffff:0:0/96", "8.8.8.8", "::1"),
+        ] {
+            assert!(within(network, inside) && !within(network, outside), "{network}");
+        }
+        let said = "::ffff:0:0/95".parse::<Network>().unwrap_err();
+        assert!(said.contains("write `0.0.0.0/0`"), "{said}");
         assert!(within("fd00::/8", "fdff::1"));
         assert!(!within("fd00::/8", "fe80::1"));
         for wrong in ["10.0.0.0/33", "10.0.0/8", "example.org", "10.0.0.0/", ""] {

@@ -147,14 +147,9 @@ impl Client {
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let number = Supervisor::next_id();
         // A request to a server that is awake costs no budget.
-        let knock = AdmissionRequest {
-            id: number,
-            visitor,
-            client: budget,
-            network,
-            request,
-            recognised: true,
-        };
+        let (id, client, recognised, may_wake) = (number, budget, true, true);
+        let knock =
+            AdmissionRequest { id, visitor, client, network, request, recognised, may_wake };
         if !site.supervisor.admit_awake(&knock) {
             site.origin.leave(waiting);
             return None;

@@ -79,6 +79,20 @@ fn a_path_that_servers_may_take_for_one_of_another_table_is_ambiguous() {
     }
 }
 
+#[test]
+fn an_exact_path_with_a_slash_that_is_decoded_first_is_ambiguous_and_one_with_a_plain_slash_another()
+ {
+    let paths = paths("[[site.path]]\nexact = \"/admin\"\ntext = \"x\"\n");
+    for path in ["/admin%2f", "/admin%252F", "/admin%5c", "/admin\\"] {
+        assert_eq!(paths.find(path).map(|it| it.is_some()), Err(Ambiguous), "{path}");
+    }
+    for (path, is_in) in
+        [("/admin", true), ("/admin/", false), ("/admin/x", false), ("/ADMIN", false)]
+    {
+        assert_eq!(paths.find(path).map(|it| it.is_some()), Ok(is_in), "{path}");
+    }
+}
+
 /// The steps before `..` are of the kinds that some servers keep and others do not: each server goes up from another one.
 #[test]
 fn a_path_with_a_step_upwards_belongs_to_no_table() {

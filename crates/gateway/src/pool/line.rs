@@ -7,7 +7,7 @@ use nightwatt_clock::Clock;
 use nightwatt_energy::time::Mono;
 use tokio::sync::oneshot;
 
-use super::{Seat, ServerPool};
+use super::{Routed, Seat, ServerPool, State};
 use crate::request_body::Spooling;
 
 /// The result for a request that needs a place.
@@ -33,6 +33,9 @@ pub(crate) enum Offer {
     Held,
     /// It was at this server, which failed.
     FailedAt(u32),
+    /// Its client may not wake a server: it gets a place at one that is on, after all others. It may have been at a
+    /// server that failed.
+    Guest { failed_at: Option<u32> },
 }
 
 impl ServerPool {
@@ -64,9 +67,57 @@ impl ServerPool {
         }
     }
 
+    /// A place for a request of a client that may not wake a server. The policy does not learn that it waits, so it
+    /// switches on no server for it.
+    pub(super) fn route_guest(
+        self: &Arc<Self>,
+        state: &mut State,
+        now: Mono,
+        failed_at: Option<u32>,
+    ) -> Routed {
+        if state.guests.is_empty()
+            && let Some(server) = state.pool.take_spare(now, failed_at)
+        {
+            return Ok(self.seat(state, server));
+        }
+        if !state.may_have_places() || state.guests.len() >= state.pool.settings().line as usize {
+            return Err(None);
+        }
+        let (waiter, receiver) = state.waiter();
+        let id = waiter.id;
+        state.guests.push_back(waiter);
+        Err(Some((id, receiver)))
+    }
+
+    /// Gives places that are to spare to the requests of such clients. Once no server is on, they wait for none.
+    pub(super) fn seat_guests(
+        self: &Arc<Self>,
+        state: &mut State,
+        now: Mono,
+        nobodys: &mut Vec<Seat>,
+    ) {
+        while !state.guests.is_empty()
+            && let Some(server) = state.pool.take_spare(now, None)
+        {
+            let seat = self.seat(state, server);
+            let guest = state.guests.pop_front();
+            nobodys.extend(guest.and_then(|guest| guest.seat.send(seat).err()));
+        }
+        if !state.may_have_places() {
+            state.guests.clear();
+        }
+    }
+
     /// Counts a request that one server failed, and that another has to answer.
     pub(crate) fn count_resent(&self) {
         self.counts.resent.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl State {
+    /// A server is on, or is being switched on.
+    const fn may_have_places(&self) -> bool {
+        self.pool.on() > 0 || self.pool.starting() > 0
     }
 }
 
@@ -83,6 +134,7 @@ impl Drop for InLine<'_> {
                 state.line.remove(place);
                 state.pool.leave_line();
             }
+            state.guests.retain(|waiter| waiter.id != self.id);
         });
     }
 }

@@ -12,7 +12,7 @@ use super::{AnyPolicy, Site, hands, scenario, settings, waiting_page};
 use crate::admittance::Admittance;
 use crate::common::Common;
 use crate::compress::Compressor;
-use crate::config::{Limits, SiteConfig};
+use crate::config::{AccessConfig, Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
 use crate::in_use::InUse;
@@ -113,6 +113,7 @@ impl Site {
         let is_kept = self.rules == *rules
             && old.mirror == site.mirror
             && (old.kind, &old.hosts) == (site.kind, &site.hosts)
+            && old.path == site.path
             && self.mirror.as_ref().is_none_or(|it| {
                 it.server == common.config.scenario_of(site).server
                     && it.url == common.config.mirror_url(site)
@@ -145,7 +146,10 @@ impl Site {
 
     /// Log-ins and wrong passwords are remembered, unless the rules or the users have changed.
     fn next_admittance(&self, site: &SiteConfig) -> Result<Option<Arc<Admittance>>, StartError> {
-        let is_kept = self.config.access == site.access;
+        // The file of a service's authorities is read again.
+        let has_file = |it: &AccessConfig| it.forward.as_ref().is_some_and(|it| it.ca.is_some());
+        let is_kept =
+            self.config.access == site.access && !site.access.as_ref().is_some_and(has_file);
         if is_kept { Ok(self.admittance.clone()) } else { Admittance::of(site) }
     }
 

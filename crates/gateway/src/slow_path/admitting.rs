@@ -67,7 +67,7 @@ pub(super) async fn enter(
     if is_redirected(serving, site, facts) {
         return Ok(entered);
     }
-    admittance.by_certificate(comer).map_err(refused)?;
+    admittance.by_certificate(facts.vouchers.as_deref()).map_err(refused)?;
     let pass = admittance.pass_of(comer, &shown);
     let guess = Guess::of(serving, index, facts);
     let checked = Arc::clone(&guess);

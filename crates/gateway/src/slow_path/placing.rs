@@ -23,7 +23,11 @@ impl Asked<'_> {
     ) -> Result<bool, (Response<Answer>, Answered)> {
         let Some(pool) = &self.site().pool else { return Ok(false) };
         // A request that was held for the pool to wake is not rejected now.
-        let offer = if *answered == Answered::Held { Offer::Held } else { Offer::New };
+        let offer = match *answered {
+            _ if self.is_guest() => Offer::Guest { failed_at: None },
+            Answered::Held => Offer::Held,
+            _ => Offer::New,
+        };
         let waited = self.placed(pool, offer, exchange, spool).await?;
         if waited {
             *answered = Answered::Held;
@@ -56,7 +60,12 @@ impl Asked<'_> {
         answered: &mut Answered,
     ) -> Result<Arc<Exchange>, (Response<Answer>, Answered)> {
         let next = exchange.at_another_server();
-        let offer = exchange.seat().map_or(Offer::Held, |seat| Offer::FailedAt(seat.server()));
+        let failed_at = exchange.seat().map(|seat| seat.server());
+        let offer = match failed_at {
+            _ if self.is_guest() => Offer::Guest { failed_at },
+            Some(server) => Offer::FailedAt(server),
+            None => Offer::Held,
+        };
         drop(exchange);
         if let Some(pool) = &self.site().pool {
             pool.count_resent();
@@ -65,6 +74,11 @@ impl Asked<'_> {
             }
         }
         Ok(next)
+    }
+
+    /// Whether no server is to be woken for it. (In shadow mode none is.)
+    fn is_guest(&self) -> bool {
+        !self.serving.observe && !self.may_wake()
     }
 
     /// Finds a place in the pool for an exchange; returns whether it had to wait, or the answer for a request without a
@@ -78,7 +92,8 @@ impl Asked<'_> {
     ) -> Result<bool, (Response<Answer>, Answered)> {
         // A request that was at a server for long has not waited in line for long.
         let now = self.serving.clock.now().mono;
-        let since = if offer == Offer::New { self.facts.arrived.mono } else { now };
+        let is_new = matches!(offer, Offer::New | Offer::Guest { failed_at: None });
+        let since = if is_new { self.facts.arrived.mono } else { now };
         let deadline = since + self.serving.config.limits.hold;
         let (seat, waited) = match pool.place(offer, spool, deadline).await {
             Placed::At(seat) => (seat, false),

@@ -28,15 +28,16 @@ pub(super) fn verifier(
     builder.allow_unauthenticated().build().map_err(|error| error.to_string())
 }
 
-/// The number of the authority that vouches for a client.
+/// The numbers of the authorities that vouch for a client; nothing if none does. Several can: a root, and one that it has
+/// signed and that the client shows along with its own certificate.
 ///
 /// The handshake has verified the chain against all authorities together, and that the client has the key; a session
 /// that was resumed brings its chain along. Which site the client may open depends on which authority it is.
-pub(super) fn voucher(
+pub(super) fn vouchers(
     chain: &[CertificateDer<'_>],
     authorities: &[CertificateDer<'static>],
     now: Wall,
-) -> Option<u64> {
+) -> Option<Arc<[u64]>> {
     let (own, between) = chain.split_first()?;
     let own = EndEntityCert::try_from(own).ok()?;
     let millis = u64::try_from(now.0).ok()?;
@@ -48,5 +49,6 @@ pub(super) fn voucher(
             own.verify_for_usage(algorithms, &[anchor], between, now, usage, None, None).is_ok()
         })
     };
-    authorities.iter().find(vouches).map(number_of)
+    let numbers: Arc<[u64]> = authorities.iter().filter(vouches).map(number_of).collect();
+    (!numbers.is_empty()).then_some(numbers)
 }

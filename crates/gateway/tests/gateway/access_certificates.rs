@@ -10,7 +10,7 @@ use rustls::pki_types::pem::PemObject;
 
 use crate::access::rule;
 use crate::passthrough_programs::{has, run, succeeded};
-use crate::stage::{Stage, asleep, timeout};
+use crate::stage::{Stage, asleep, awake, timeout};
 use crate::tls::{by_tls, certificate, curl};
 
 fn openssl(args: &[&str], dir: &Path) {
@@ -131,5 +131,54 @@ fn only_a_certificate_of_the_sites_authority_opens_it() {
             // Without TLS there is no certificate.
             let got = stage.ask(crate::client::get("/a")).await;
             assert_eq!(got.how(), (403, "denied"));
+        });
+}
+
+/// An authority that another one has signed.
+fn between(dir: &Path, name: &str, root: &str) {
+    let (key, out, subject) = (format!("{name}.key"), format!("{name}.pem"), format!("/CN={name}"));
+    let (root_key, root) = (format!("{root}.key"), format!("{root}.pem"));
+    let own = ["req", "-x509", "-days", "3650", "-subj", &subject, "-keyout", &key, "-out", &out];
+    let signs = ["-CA", &root, "-CAkey", &root_key];
+    openssl(&[&own[..], &signs, &KEY].concat(), dir);
+}
+
+#[test]
+fn a_chain_opens_the_sites_of_each_authority_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(made) = certificate(dir.path()).filter(|_| has("curl")) else { return };
+    let (dir, chain) = (dir.path().to_owned(), made.chain.clone());
+    let (root, inter) = (authority(&dir, "root"), dir.join("inter.pem"));
+    between(&dir, "inter", "root");
+    person(&dir, "ann", "inter", "clientAuth");
+    person(&dir, "bob", "root", "clientAuth");
+    let (leaf, inter_text) = (dir.join("ann.pem"), std::fs::read(&inter).unwrap());
+    let both = [std::fs::read(&leaf).unwrap(), inter_text].concat();
+    std::fs::write(&leaf, both).unwrap();
+    let known = [root.clone(), inter.clone()];
+    by_tls(awake().real(), &made)
+        .with(move |config| {
+            let mut site = config.site[0].clone();
+            "inter".clone_into(&mut site.name);
+            site.hosts = vec!["inter.example".to_owned()];
+            config.site[0].hosts = vec!["blog".to_owned()];
+            let mut other = config.clone();
+            opens_to(&mut other, &inter);
+            site.access = other.site[0].access.take();
+            opens_to(config, &root);
+            config.site.push(site);
+            let read = |path: &PathBuf| CertificateDer::from_pem_file(path).unwrap();
+            config.tls.as_mut().unwrap().client_authorities = known.iter().map(read).collect();
+        })
+        .play(async |stage| {
+            for (name, host, status) in [
+                ("ann", "blog", "200"),
+                ("ann", "inter.example", "200"),
+                ("bob", "blog", "200"),
+                ("bob", "inter.example", "403"),
+            ] {
+                let got = asks_as(stage, &chain, &dir, name, host).await.unwrap_or_default();
+                assert_eq!(got, status, "{name} at {host}");
+            }
         });
 }

@@ -3,7 +3,7 @@
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::AccessConfig;
 
-use crate::access::{behind_a_proxy, hammer, networks, rule};
+use crate::access::{ANN, WRONG, behind_a_proxy, hammer, networks, rule};
 use crate::client::{Ask, Client, get, post};
 use crate::origin::{Act, Origin, Says, ok, status};
 use crate::passing::{switches, upgrade};
@@ -114,6 +114,22 @@ fn the_server_learns_from_the_service_alone_who_it_is() {
             assert_eq!(seen.field(name), None, "{name}");
         }
     });
+    // What makes another method of the one about which the service was asked.
+    awake().play(async |stage| {
+        guard(stage, "").await;
+        let names = [
+            "X-HTTP-Method-Override",
+            "X_HTTP_Method_Override",
+            "X-HTTP-Method",
+            "X-Method.Override",
+        ];
+        let ask = names.iter().fold(of("ann"), |ask, name| ask.field(name, "DELETE"));
+        assert_eq!(stage.ask(ask).await.status, 200);
+        let seen = stage.origin.only();
+        for name in names {
+            assert_eq!(seen.field(&name.to_lowercase()), None, "{name}");
+        }
+    });
     // A name of the operator's own, a client that need not log in, and a trusted proxy.
     behind_a_proxy(awake()).play(async |stage| {
         let auth = guard(stage, "headers = [\"X-My-Name\"]").await;
@@ -207,6 +223,12 @@ fn a_path_that_servers_may_take_for_another_reaches_neither_the_service_nor_the_
             "/public/%2e%2e/admin",
             "/public/..%2fadmin",
             "/public/%252e%252e/admin",
+            "/%2e/admin",
+            "/%5cadmin",
+            "/%3b/admin",
+            "/%2f/admin",
+            "/group%2Fproject",
+            "/%61dmin",
         ] {
             let request =
                 format!("GET {target} HTTP/1.1\r\nHost: blog\r\nCookie: session=ann\r\n\r\n");
@@ -214,9 +236,64 @@ fn a_path_that_servers_may_take_for_another_reaches_neither_the_service_nor_the_
             assert_eq!(status, 400, "{target}");
         }
         assert_eq!((auth.lines().len(), stage.origin.lines().len()), (0, 0));
-        for target in ["/group%2Fproject", "/a/", "/a?b=/../c;d"] {
+        for target in ["/a%20b", "/a/", "/a?b=/../c;d%2F"] {
             let ask = get(target).field("Cookie", "session=ann");
             assert_eq!(stage.ask(ask).await.how(), (200, "server"), "{target}");
+        }
+    });
+}
+
+/// Log-ins take long at most services, on purpose.
+#[test]
+fn a_client_that_asks_for_much_keeps_no_other_waiting() {
+    behind_a_proxy(awake()).play(async |stage| {
+        let auth = guard(stage, "").await;
+        auth.script(|seen| match seen.field("authorization") {
+            Some(_) => vec![Act::Hang],
+            None => decides(seen.field("cookie").unwrap_or_default()).acts(),
+        });
+        let from = |client: &str, ask: Ask| ask.field("X-Forwarded-For", client);
+        let mut strangers = Vec::new();
+        for _ in 0..60 {
+            let ask = from("192.0.2.1", get("/").field("Authorization", WRONG));
+            strangers.push(stage.begin(ask).await);
+        }
+        while auth.lines().len() < 4 {
+            settle(&stage.clock).await;
+        }
+        let began = stage.now();
+        assert_eq!(stage.ask(from("192.0.2.2", of("ann"))).await.how(), (200, "server"));
+        assert_eq!(stage.now(), began);
+        assert_eq!(auth.lines().len(), 5, "four at the same time, and the other client's");
+    });
+}
+
+#[test]
+fn who_guesses_passwords_waits_and_keeps_nothing_else_waiting() {
+    behind_a_proxy(awake()).play(async |stage| {
+        let auth = guard(stage, "").await;
+        auth.script(|seen| match seen.field("authorization") {
+            Some(WRONG) => status(401, "").field("WWW-Authenticate", "Basic realm=\"x\"").acts(),
+            Some(_) => ok("").acts(),
+            None => decides(seen.field("cookie").unwrap_or_default()).acts(),
+        });
+        let from = |client: &str, ask: Ask| ask.field("X-Forwarded-For", client);
+        let guess =
+            |client: &str, login: &str| from(client, get("/").field("Authorization", login));
+        for _ in 0..10 {
+            assert_eq!(stage.ask(guess("192.0.2.1", WRONG)).await.status, 401);
+        }
+        for login in [WRONG, ANN] {
+            let got = stage.ask(guess("192.0.2.1", login)).await;
+            assert_eq!((got.how(), got.seconds("retry-after")), ((429, "denied"), 10));
+        }
+        assert_eq!((auth.lines().len(), rule(stage).as_deref()), (10, Some("access-attempts")));
+        assert_eq!(stage.ask(from("192.0.2.1", of("ann"))).await.status, 200, "it guesses nothing");
+        assert_eq!(stage.ask(guess("192.0.2.2", ANN)).await.status, 200);
+        // A client that only needs a new session has shown no wrong password.
+        auth.script(|_| status(401, "").acts());
+        for _ in 0..20 {
+            assert_eq!(stage.ask(guess("192.0.2.3", ANN)).await.status, 401);
         }
     });
 }

@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use nightwatt_gateway::config::AccessConfig;
+use nightwatt_gateway::control::Order;
 use nightwatt_policy::sleep::PolicyChoice;
 
+use crate::access::networks;
 use crate::client::post;
 use crate::stage::{Setup, Stage, asleep, awake, secs, timeout};
 
@@ -54,6 +57,20 @@ fn a_restarted_gateway_knows_what_the_last_one_learned() {
         restart(stage, 600, |lessons| std::fs::remove_file(lessons).unwrap()).await;
         assert_eq!(stage.status().learned_from_s, None);
         assert!(!stays_awake(stage).await, "without its lessons it knows nothing");
+    });
+}
+
+#[test]
+fn clients_that_may_not_wake_it_are_no_reason_to_expect_more_of_them() {
+    let access = AccessConfig { never_wake: networks(&["127.0.0.1"]), ..AccessConfig::default() };
+    learning(awake()).site(|site| site.access = Some(access)).play(async |stage| {
+        stage.order(Order::StayAwake { site: None, seconds: 180 * 60 }).await;
+        busy(stage, 180).await;
+        restart(stage, 600, |_| {}).await;
+        assert!(
+            !stays_awake(stage).await,
+            "it would stay awake for them as long as it does for others"
+        );
     });
 }
 

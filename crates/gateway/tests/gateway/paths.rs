@@ -131,12 +131,17 @@ fn another_port_of_the_server_answers_without_the_prefix_and_wakes_with_it() {
             other.address()
         );
         turn_to(stage, &[&text]).await;
-        let got = stage.ask(get("/api/items?a=/api/b").field("X-Debug", "1").field("X-From", "x")).await;
+        let fields = [("X-Debug", "1"), ("X_Debug", "1"), ("X.Debug", "1"), ("X-From", "x"), ("x_from", "x")];
+        let ask = fields.iter().fold(get("/api/items?a=/api/b"), |ask, (name, value)| ask.field(name, value));
+        let got = stage.ask(ask).await;
         assert_eq!((got.how(), got.text()), ((200, "held"), "other: /items?a=/api/b"));
         assert_eq!(stage.commands(), (1, 0));
         assert_eq!(got.field("x-frame-options"), Some("DENY"));
         let seen = other.only();
         assert_eq!((seen.field("x-debug"), seen.fields.all("x-from")), (None, vec!["home"]));
+        for name in ["x_debug", "x.debug", "x_from"] {
+            assert_eq!(seen.field(name), None, "{name}: some servers read it as the same");
+        }
         assert_eq!((seen.field("x-forwarded-prefix"), seen.field("host")), (Some("/api"), Some("blog")));
         for (target, text) in [("/api", "other: /"), ("/api/", "other: /"), ("/apis", "this is /apis")] {
             assert_eq!(stage.ask(get(target)).await.text(), text, "{target}");
@@ -144,6 +149,21 @@ fn another_port_of_the_server_answers_without_the_prefix_and_wakes_with_it() {
         // A reload to nothing.
         turn_to(stage, &[]).await;
         assert_eq!(stage.ask(get("/api/x")).await.text(), "this is /api/x");
+    });
+}
+
+#[test]
+fn fields_that_a_table_removes_or_sets_do_not_come_as_trailers() {
+    let text =
+        "prefix = \"/\"\nrequest_headers = { remove = [\"X-Debug\"], set = { X-Role = \"user\" } }";
+    with(awake(), &[text]).play(async |stage| {
+        let request = "POST /a HTTP/1.1\r\nHost: blog\r\nTransfer-Encoding: chunked\r\n\
+                       Trailer: X-Role, x_role, X-Debug, X-Other\r\n\r\n0\r\nX-Role: admin\r\nX_Role: admin\r\n\
+                       X-Debug: 1\r\nX-Other: x\r\n\r\n";
+        assert_eq!(stage.say(request).await.unwrap().status, 200);
+        let seen = stage.origin.only();
+        assert_eq!(seen.trailers.join("\n").to_lowercase(), "x-other: x");
+        assert_eq!(seen.fields.all("x-role"), ["user"]);
     });
 }
 

@@ -1,11 +1,29 @@
 //! Servers of a pool that are ordered about, that fail, and whose clients take their time.
 
+use nightwatt_gateway::config::AccessConfig;
 use nightwatt_gateway::control::Order;
 
+use crate::access::{behind_a_proxy, networks};
 use crate::client::get;
 use crate::origin::{Act, ok, raw};
 use crate::pool::{Done, FOUR, ONE_EACH, ask_beside, four, seen, takes};
 use crate::stage::{asleep, secs};
+
+/// As `ONE_EACH`, but two are always on.
+const TWO_ON: &str = r#"
+    policy = "always-on 2"
+    line = 3
+    wear = "by-number"
+    [[site.pool.kind]]
+    name = "small"
+    service_rate = 1
+    places = 1
+    idle_w = 10
+    busy_w = 30
+    off_w = 1
+    switch_j = 50
+    wake_time = "5s"
+"#;
 
 fn to_sleep(name: &str) -> Order {
     Order::Sleep { site: Some(name.to_owned()) }
@@ -307,5 +325,62 @@ fn what_finds_no_place_gets_the_stored_answer_if_that_may_be_given_when_a_server
         for client in busy {
             assert_eq!(client.await.unwrap().status, 200);
         }
+    });
+}
+
+#[test]
+fn a_client_that_may_wake_nothing_waits_at_the_servers_that_are_on() {
+    let access = AccessConfig { wake: Some(networks(&["10.0.0.0/8"])), ..AccessConfig::default() };
+    behind_a_proxy(four().site(|site| site.access = Some(access))).play(async |stage| {
+        let from = |client: &str, path: &str| get(path).field("X-Forwarded-For", client);
+        let guest = "192.0.2.1";
+        stage.at(6).await;
+        takes(stage, 3);
+        let mut clients = Vec::new();
+        for number in 0..5 {
+            clients.push(ask_beside(stage, from(guest, &format!("/{number}"))).await);
+        }
+        // One at `a`, three in line, and no room for the last.
+        let mut answers = Vec::new();
+        for client in clients {
+            answers.push(client.await.unwrap());
+        }
+        let how: Vec<_> = answers.iter().map(|it| it.how()).collect();
+        assert_eq!(how[0], (200, "server"));
+        assert_eq!(how[1..4], [(200, "held"); 3]);
+        assert_eq!(how[4], (503, "unavailable"));
+        assert_eq!(stage.now().0.as_secs(), 18, "one after the other");
+        assert_eq!(stage.duties(), ["on", "off", "off", "off"]);
+        // Those for whom a server may be woken come first.
+        let at_server = ask_beside(stage, from(guest, "/5")).await;
+        let behind = ask_beside(stage, from(guest, "/6")).await;
+        let home = ask_beside(stage, from("10.0.0.1", "/7")).await;
+        assert_eq!(at_server.await.unwrap().status, 200);
+        assert_eq!(home.await.unwrap().how(), (200, "held"));
+        assert_eq!(stage.duties()[1], "on", "for the client at home");
+        assert_eq!(behind.await.unwrap().how(), (200, "held"));
+        assert_eq!(seen(&stage.members)[2..], [0, 0]);
+    });
+}
+
+#[test]
+fn a_client_that_may_wake_nothing_goes_to_another_server_that_is_on_if_one_fails() {
+    let access = AccessConfig { wake: Some(networks(&["10.0.0.0/8"])), ..AccessConfig::default() };
+    let setup = asleep().pool(FOUR, TWO_ON, "");
+    setup.site(|site| site.access = Some(access)).play(async |stage| {
+        stage.at(6).await;
+        assert_eq!(stage.duties(), ["on", "on", "off", "off"]);
+        takes(stage, 3);
+        let first = ask_beside(stage, get("/1")).await;
+        let second = ask_beside(stage, get("/2")).await;
+        let third = ask_beside(stage, get("/3")).await;
+        stage.at(7).await;
+        stage.members[0].dies().await;
+        for client in [first, second, third] {
+            assert_eq!(client.await.unwrap().status, 200);
+        }
+        // The policy wants two on, and no more.
+        let calls = stage.members.iter().map(|it| it.power.calls().wakes);
+        assert_eq!(calls.collect::<Vec<_>>(), [1, 1, 1, 0]);
     });
 }

@@ -118,22 +118,22 @@ fn day(text: &str) -> Option<i64> {
     Some(Date::new(year, month, day.parse().ok()?)?.days())
 }
 
-/// A list of dates, as midnights of UTC.
+/// A list of dates, as midnights of UTC. Some programs write a time of day behind them: whole days have none.
 fn midnights(text: &str) -> Result<String, String> {
     let mut midnights = Vec::new();
-    for date in text.split(',') {
-        day(date).ok_or_else(|| format!("`{date}` is not a date"))?;
-        midnights.push(format!("{}T000000Z", date.trim()));
+    for written in text.split(',') {
+        let date = written.split('T').next().unwrap_or_default().trim();
+        day(date).ok_or_else(|| format!("`{written}` is not a date"))?;
+        midnights.push(format!("{date}T000000Z"));
     }
     Ok(midnights.join(","))
 }
 
-/// A rule whose UNTIL, if it has one, is a date: the whole day counts.
+/// A rule whose UNTIL, if it has one, is a day that counts.
 fn rule(text: &str) -> Result<String, String> {
     let mut parts = Vec::new();
     for part in text.split(';') {
-        let until = part.trim().strip_prefix("UNTIL=").filter(|it| !it.contains('T'));
-        parts.push(match until {
+        parts.push(match part.trim().strip_prefix("UNTIL=") {
             Some(date) => format!("UNTIL={}", midnights(date)?),
             None => part.trim().to_owned(),
         });

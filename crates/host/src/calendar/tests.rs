@@ -215,3 +215,18 @@ print(calendar.to_ical().decode(), end='')
     assert_eq!((found.broken, found.timed), (vec![], vec![]));
     assert_eq!(found.days, days);
 }
+
+/// Programs that write what RFC 5545 (3.3.10, 3.8.5.1) does not allow beside a whole day.
+#[test]
+fn a_time_of_day_beside_a_whole_day_is_left_out() {
+    let days = |lines: &str| {
+        let days = whole_days(&format!("DTSTART;VALUE=DATE:20261224\r\n{lines}"));
+        days.into_iter().map(|day| day - CHRISTMAS_EVE).collect::<Vec<_>>()
+    };
+    for until in ["20261226", "20261226T235959", "20261226T225959Z"] {
+        assert_eq!(days(&format!("RRULE:FREQ=DAILY;UNTIL={until}")), [0, 1, 2], "{until}");
+        let without = format!("RRULE:FREQ=DAILY;UNTIL={until}\r\nEXDATE:20261225T000000Z");
+        assert_eq!(days(&without), [0, 2], "{until}");
+    }
+    assert_eq!(days("RDATE:20261231T000000"), [0, 7]);
+}

@@ -234,8 +234,8 @@ fn a_failed_server_is_replaced_and_comes_back_when_repaired() {
 fn what_nobody_waits_for_switches_nothing_on() {
     let mut play = Play::new(settings(vec![kind(2, 1, 0)]), "baseline");
     play.done();
-    assert_eq!(play.pool.take_spare(ms(1)), Some(0));
-    assert_eq!(play.pool.take_spare(ms(1)), None);
+    assert_eq!(play.pool.take_spare(ms(1), None), Some(0));
+    assert_eq!(play.pool.take_spare(ms(1), None), None);
     assert_eq!(play.done(), []);
     play.pool.start(ms(2), 1, &mut play.actions);
     assert_eq!(play.done(), [SwitchOn(1)]);

@@ -115,6 +115,7 @@ impl Story {
             network: 1,
             request,
             recognised: true,
+            may_wake: true,
         };
         let mut actions = Vec::new();
         let route = self.manager.admit(self.now, &knock, &mut actions);
@@ -427,6 +428,7 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
             network: 2,
             request: crawler,
             recognised: true,
+            may_wake: true,
         };
         story.until(second);
         assert_eq!(story.manager.admit(story.now, &knock, &mut Vec::new()), Route::Forward);
@@ -491,6 +493,7 @@ fn a_page_that_is_opened_again_is_no_further_request() {
         network: 7,
         request: page,
         recognised: true,
+        may_wake: true,
     };
     let mut actions = Vec::new();
     assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::WaitingPage);

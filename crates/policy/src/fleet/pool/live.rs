@@ -43,10 +43,10 @@ impl Pool {
         other.or(Some(first))
     }
 
-    /// Takes a place for background work, if a server that is on has one to spare; returns the server. No
-    /// server is switched on for it. It ends as a request does.
-    pub fn take_spare(&mut self, now: impl Into<Nanos>) -> Option<u32> {
-        let server = self.line_up.first(OPEN)?;
+    /// Takes a place for what no server is switched on for, if a server that is on has one to spare; returns
+    /// the server: `failed_at` only if no other has a place. It ends as a request does.
+    pub fn take_spare(&mut self, now: impl Into<Nanos>, failed_at: Option<u32>) -> Option<u32> {
+        let server = self.first_open_but(failed_at)?;
         self.take(now.into().0, server);
         Some(server)
     }

@@ -103,7 +103,7 @@ impl RequestCounts {
                 }
             }
             13 => {
-                if let Some(server) = play.pool.take_spare(ms(now)) {
+                if let Some(server) = play.pool.take_spare(ms(now), None) {
                     self.offered += 1;
                     self.has[server as usize] += 1;
                 }

@@ -154,6 +154,19 @@ fn an_operator_puts_it_to_sleep_for_the_rest_of_its_hours() {
 }
 
 #[test]
+fn an_order_during_the_wake_up_ahead_of_hours_holds_through_them() {
+    let mut story = Story::from(settings(&["08:00-12:00", "15:00-16:00"]), MONDAY);
+    // Waking is expected to last 5 s.
+    story.until(8 * HOUR - 1);
+    assert_eq!(story.so_far(), (Phase::Awake, 1), "ahead of its hours");
+    story.order(Order::Sleep);
+    story.until(12 * HOUR);
+    assert_eq!(story.so_far(), (Phase::Asleep, 1));
+    story.until(15 * HOUR + 60);
+    assert_eq!(story.so_far(), (Phase::Awake, 2), "other hours of this day");
+}
+
+#[test]
 fn an_order_to_sleep_ends_when_others_wake_it() {
     let mut story = Story::from(settings(&["08:00-18:00"]), MONDAY);
     story.until(9 * HOUR);

@@ -42,7 +42,10 @@ impl Story {
         let Asker { client, network, recognised, want } = asker;
         let request = Request { class: ClientClass::Api, want, cached: Cached::Nothing };
         let visitor = Visitor(client);
-        let knock = AdmissionRequest { id: second, visitor, client, network, request, recognised };
+        let id = second;
+        let may_wake = true;
+        let knock =
+            AdmissionRequest { id, visitor, client, network, request, recognised, may_wake };
         let mut actions = Vec::new();
         let route = self.manager.admit(self.now, &knock, &mut actions);
         self.obey(&mut actions);

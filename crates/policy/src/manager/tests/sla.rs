@@ -36,6 +36,7 @@ fn opens(story: &mut Story, second: u64, visitor: u64) -> Route {
         network: visitor,
         request,
         recognised: true,
+        may_wake: true,
     };
     let mut actions = Vec::new();
     let route = story.manager.admit(story.now, &knock, &mut actions);
