@@ -130,9 +130,9 @@ impl Found {
 
     /// Keeps a list for the next start.
     fn keep(&self, daemon: &str) {
-        let (file, all) = (self.state().file.clone(), self.all(daemon));
+        let file = self.state().file.clone();
         let Some(file) = file else { return };
-        let kept = Kept { daemon: daemon.to_owned(), all };
+        let kept = Kept { daemon: daemon.to_owned(), all: self.all(daemon) };
         let text = serde_json::to_vec(&kept).map_err(std::io::Error::from);
         match text.and_then(|text| replace(&file, &text)) {
             Ok(()) => self.state().kept_of = Some(daemon.to_owned()),
