@@ -38,6 +38,10 @@ const PATIENCE: Duration = Duration::from_mins(5);
 /// Limit for the question when a certificate is to be renewed.
 const ADVICE_PATIENCE: Duration = Duration::from_secs(30);
 
+/// Pause after a certificate that is due for renewal as soon as it is there, as its authority suggests: otherwise orders
+/// would follow each other at once. It grows as after failures.
+const PAUSE_AT_ONCE: Duration = Duration::from_hours(1);
+
 /// Check again after this time, whatever the schedule says: clocks of boards are wrong until the network is up, and
 /// machines sleep.
 const LOOK_AGAIN: Duration = Duration::from_hours(6);
@@ -92,6 +96,22 @@ impl Books {
         let attempts = self.attempts.get(path).copied().unwrap_or_default();
         attempts.next(renewal::wait(validity, self.advice.get(path), now.wall), now)
     }
+
+    /// A certificate with this validity is there. Its authority may want it renewed at once: then there is a pause, which
+    /// is returned.
+    fn succeeded(
+        &mut self,
+        path: &Path,
+        validity: Option<Validity>,
+        now: Wall,
+    ) -> Option<Duration> {
+        if renewal::wait(validity, self.advice.get(path), now) > Duration::ZERO {
+            self.attempts.remove(path);
+            return None;
+        }
+        let attempts = self.attempts.entry(path.to_owned()).or_default();
+        Some(attempts.failed(now, PAUSE_AT_ONCE))
+    }
 }
 
 /// Obtains the certificates that are due. Returns when to check again.
@@ -111,8 +131,9 @@ async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
             let is_of_use =
                 schedule::wait(tls.validity_of(certificate), now().wall) > Duration::ZERO;
             let done = done.and_then(|()| if is_of_use { Ok(()) } else { Err(Failed::OfNoUse) });
-            settle(tls, certificate, books, done, now().wall);
+            // What the authority suggests for the new one.
             advise(gateway, tls, acme, certificate, books).await;
+            settle(tls, certificate, books, done, now().wall);
         }
         next = next.min(due(books));
         if let Some(advice) = books.advice.get(&certificate.chain) {
@@ -182,8 +203,17 @@ fn settle(
     let names = certificate.acme.join(" ");
     match done {
         Ok(()) => {
-            books.attempts.remove(&certificate.chain);
+            let pause = books.succeeded(&certificate.chain, tls.validity_of(certificate), now);
             tls.note(certificate, None);
+            if let Some(again_in) = pause {
+                let hint = "its renewal information has a time in the past: ask the authority why";
+                tracing::warn!(
+                    names,
+                    ?again_in,
+                    hint,
+                    "the authority wants a new certificate renewed at once"
+                );
+            }
             tracing::info!(names, "a certificate was got from its authority");
         }
         Err(error) => {
@@ -256,4 +286,44 @@ fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     file.sync_all()?;
     std::fs::rename(&new, path)?;
     path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400;
+
+    #[test]
+    fn an_authority_that_wants_each_new_certificate_renewed_at_once_gets_a_few_orders_a_day() {
+        let path = PathBuf::from("/acme/wiki.pem");
+        let (attempts, unstored) = (HashMap::new(), HashMap::new());
+        let mut books =
+            Books { path: PathBuf::from("/unused"), attempts, unstored, advice: HashMap::new() };
+        let certificate =
+            CertificateConfig { chain: path.clone(), key: path.clone(), acme: Vec::new() };
+        let start = 1000 * DAY;
+        let validity = |from| Some(Validity { from, until: from + 90 * DAY });
+        let (mut seconds, mut orders) = (0, 0);
+        while seconds < 7 * DAY {
+            let wall = Wall::from_secs(start + seconds);
+            let mut advice = Advice::unknown(orders.to_string());
+            let window = Window { start: start - 2 * DAY, end: start - DAY };
+            advice.suggested(window, Duration::ZERO, wall, 0.5);
+            books.advice.insert(path.clone(), advice);
+            let pause = books.succeeded(&path, validity(start + seconds), wall);
+            assert!(pause.is_some_and(|it| it >= PAUSE_AT_ONCE), "{pause:?}");
+            let mono = Mono::from_secs(seconds.unsigned_abs());
+            let now = Now { mono, wall, utc_offset: 0 };
+            let due = books.due(&certificate, validity(start + seconds), now);
+            seconds += i64::try_from(due.since(mono).as_secs()).unwrap();
+            orders += 1;
+        }
+        // 1 h four times, 80 min, 160 min, 320 min, 640 min, then every 12 h.
+        assert!((12..=22).contains(&orders), "{orders} orders in a week");
+        books.advice.clear();
+        let wall = Wall::from_secs(start);
+        assert_eq!(books.succeeded(&path, validity(start), wall), None, "one that is of use");
+        assert!(books.attempts.is_empty());
+    }
 }

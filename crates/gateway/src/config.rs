@@ -422,6 +422,7 @@ impl Config {
             let checked = webhook.check();
             checked.map_err(|(key, text)| (format!("webhook.{index}.{key}"), text))?;
         }
+        self.check_needs()?;
         self.check_containers()?;
         tcp::check_all(self, &mut taken)?;
         udp::check_all(self, &mut taken)?;

@@ -8,6 +8,10 @@ pub mod labels;
 pub(crate) mod watch;
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +20,7 @@ use nightwatt_energy::duration_text;
 use nightwatt_energy::time::Now;
 use nightwatt_host::within;
 use nightwatt_power::engine::{Described, Engine};
+use serde::{Deserialize, Serialize};
 
 use self::labels::Labelled;
 use crate::authority::host_name;
@@ -35,6 +40,16 @@ struct State {
     daemons: HashMap<String, Known>,
     /// What became of those of the present configuration.
     outcomes: Vec<ContainerStatus>,
+    /// Where the last list is kept for the next start, and of which daemon the one there is.
+    file: Option<PathBuf>,
+    kept_of: Option<String>,
+}
+
+/// The last list of a daemon, as it is kept.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    daemon: String,
+    all: Vec<Described>,
 }
 
 /// What is known of a daemon.
@@ -68,34 +83,66 @@ pub struct Applied {
 }
 
 impl Found {
-    /// Looks once, before the gateway starts. Without an answer, sites come later.
+    /// Looks once, before the gateway starts. Without an answer, the containers of the last list, which is kept in
+    /// `state_dir`, have their sites.
     pub async fn look(config: &Config, clock: &Clock) -> Self {
         let found = Self::default();
+        found.state().file = Some(config.state_dir.join("containers.json"));
         found.ask(config, clock).await;
         found
     }
 
-    /// Asks the daemon of a configuration for its first list. Without an answer it has none.
+    /// Asks the daemon of a configuration for its first list. Without an answer, it has its last one.
     async fn ask(&self, config: &Config, clock: &Clock) {
         let Some(engine) = engine(config, clock) else { return };
         let daemon = engine.whom();
+        let earlier = self.earlier(&daemon);
+        let instead = match earlier.len() {
+            0 => "sites come later".to_owned(),
+            some => format!("those of the last list ({some}) have their sites"),
+        };
         let problem = match within(clock, FIRST, engine.containers(&[])).await {
             Ok(Ok(all)) => {
                 self.set(&daemon, all);
                 return;
             }
             Ok(Err(error)) => {
-                tracing::warn!(%error, hint = error.hint(), "no containers can be found yet");
+                tracing::warn!(%error, hint = error.hint(), "no containers can be found yet: {instead}");
                 error.to_string()
             }
             Err(_) => {
                 let limit = duration_text::format(FIRST);
-                tracing::warn!(daemon, "no list of containers within {limit}: sites come later");
+                tracing::warn!(daemon, "no list of containers within {limit}: {instead}");
                 format!("{daemon} has not answered within {limit}")
             }
         };
-        self.set(&daemon, Vec::new());
+        self.replace(&daemon, earlier);
         self.lost(&daemon, clock.now(), problem);
+    }
+
+    /// The last list of a daemon that is kept.
+    fn earlier(&self, daemon: &str) -> Vec<Described> {
+        let file = self.state().file.clone();
+        let text = file.and_then(|file| std::fs::read(file).ok()).unwrap_or_default();
+        let kept = serde_json::from_slice::<Kept>(&text).ok().filter(|it| it.daemon == daemon);
+        kept.map(|it| it.all).unwrap_or_default()
+    }
+
+    /// Keeps a list for the next start.
+    fn keep(&self, daemon: &str) {
+        let file = self.state().file.clone();
+        let Some(file) = file else { return };
+        let kept = Kept { daemon: daemon.to_owned(), all: self.all(daemon) };
+        let text = serde_json::to_vec(&kept).map_err(std::io::Error::from);
+        match text.and_then(|text| replace(&file, &text)) {
+            Ok(()) => self.state().kept_of = Some(daemon.to_owned()),
+            // The folder comes with the first start.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                let hint = "nightwatt must be able to write to `state_dir`";
+                tracing::warn!(path = %file.display(), %error, hint, "the list of containers is not kept for the next start");
+            }
+        }
     }
 
     /// Before a reload: another daemon than that of the present configuration is asked at once, so that its sites come
@@ -116,8 +163,18 @@ impl Found {
         self.state().daemons.get(daemon).map(|it| it.all.clone()).unwrap_or_default()
     }
 
-    /// Replaces those of a daemon, which has answered. Returns whether any is new, changed or gone.
-    fn set(&self, daemon: &str, mut all: Vec<Described>) -> bool {
+    /// Replaces those of a daemon, which has answered, and keeps them for the next start. Returns whether any is new,
+    /// changed or gone.
+    fn set(&self, daemon: &str, all: Vec<Described>) -> bool {
+        let changed = self.replace(daemon, all);
+        let is_kept = self.state().kept_of.as_deref() == Some(daemon);
+        if changed || !is_kept {
+            self.keep(daemon);
+        }
+        changed
+    }
+
+    fn replace(&self, daemon: &str, mut all: Vec<Described>) -> bool {
         // Of two containers with the same host the first gets the site: the oldest, whenever the proxy started. The
         // name only decides between two of the same moment.
         all.sort_by(|a, b| (a.created_ns, &a.name).cmp(&(b.created_ns, &b.name)));
@@ -150,7 +207,7 @@ impl Found {
             let (outcome, why) = match site(described, &all, config, &whole) {
                 Ok(Some(with)) => {
                     whole = with;
-                    (ContainerOutcome::Site, None)
+                    (ContainerOutcome::Site, absent(described))
                 }
                 Ok(None) => (ContainerOutcome::NoSite, None),
                 Err((outcome, why)) => (outcome, Some(why)),
@@ -167,7 +224,11 @@ impl Found {
         for it in outcomes.iter().filter(|it| !state.outcomes.contains(it)) {
             if let Some(why) = &it.why {
                 let (container, outcome) = (&*it.name, it.outcome.as_str());
-                tracing::error!(container, outcome, why, "a container gets no site");
+                if it.outcome == ContainerOutcome::Site {
+                    tracing::warn!(container, why, "a container cannot be started");
+                } else {
+                    tracing::error!(container, outcome, why, "a container gets no site");
+                }
             }
         }
         state.outcomes = outcomes;
@@ -199,7 +260,9 @@ impl Found {
 
 /// What becomes of the containers that there are now: for `check`.
 pub async fn look_over(config: &Config, clock: &Clock) -> Option<ContainersStatus> {
-    let found = Found::look(config, clock).await;
+    // Without the last list: what is there now.
+    let found = Found::default();
+    found.ask(config, clock).await;
     let Applied { outcomes, .. } = found.apply(config);
     found.state().outcomes = outcomes;
     found.status(config, clock.now())
@@ -224,6 +287,26 @@ fn site(
     conflict(described, &labelled, config, whole).map_or(Ok(()), |why| Err(is_taken(why)))?;
     let with = containers.site_of(labelled, config).and_then(|site| whole.with_site(site));
     with.map(Some).map_err(|why| (ContainerOutcome::Refused, why))
+}
+
+/// What a container needs and the daemon does not have, and what to do.
+fn absent(container: &Described) -> Option<String> {
+    (!container.absent.is_empty()).then(|| {
+        format!(
+            "it needs `{}`, and there is no such container: create it, or remove it from the label nightwatt.needs",
+            container.absent.join("`, `")
+        )
+    })
+}
+
+/// Replaces a file in one step, readable by this user only.
+fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let new = path.with_extension("new");
+    let mut file =
+        File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(text)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)
 }
 
 /// What another site has already that the site of a container claims, and what to do.
@@ -279,6 +362,8 @@ mod tests {
             labels: labels.into_iter().collect(),
             published: BTreeMap::from([(80, (String::new(), Some(18_080)))]),
             on_host_network: false,
+            network_of: None,
+            absent: Vec::new(),
             created_ns,
         }
     }

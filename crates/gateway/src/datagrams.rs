@@ -9,6 +9,7 @@
 //! router that translates addresses.
 
 mod held;
+mod look_up;
 mod names;
 mod server_socket;
 mod session;
@@ -102,13 +103,13 @@ impl Service {
         let table = was.map(|it| Arc::clone(&it.table));
         let table = table.unwrap_or_else(|| Arc::new(Mutex::new(Table::new(udp.strangers))));
         lock(&table).turn_to(udp.strangers);
+        let at = udp.origin.at(ground.site().map_or("", |site| site.origin.authority()));
         if let Some(was) = was {
-            // Those of another service, and of clients that may not use it any more, end.
-            let is_same = was.config.on == udp.on && was.config.origin == udp.origin;
+            // Those of another service or with other rules, and of clients that may not use it any more, end.
+            let is_same = was.names.authority() == at && has_rules_of(&was.config, udp);
             lock(&table).retain(|(_, client)| is_same && udp.lets_in(client.ip()));
         }
         let tally = was.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
-        let at = udp.origin.at(ground.site().map_or("", |site| site.origin.authority()));
         let names = was.map(|it| Arc::clone(&it.names)).filter(|it| it.authority() == at);
         let names = names.unwrap_or_else(|| Arc::new(Names::new(at)));
         Self { config: udp.clone(), tally, table, ground, names, ports: Arc::clone(ports) }
@@ -200,6 +201,13 @@ impl Service {
     }
 }
 
+/// Whether sessions of one configuration go on as they are in another one.
+fn has_rules_of(was: &UdpConfig, udp: &UdpConfig) -> bool {
+    was.on == udp.on
+        && was.pace() == udp.pace()
+        && (was.wake_on, was.wireguard_key) == (udp.wake_on, udp.wireguard_key)
+}
+
 /// The part of the memory for what waits that a session may use. Strangers that wait leave room for others.
 const fn part(waits: bool) -> usize {
     if waits { 2 } else { 1 }
@@ -241,6 +249,10 @@ pub(crate) fn takes(
     let Received { source, here, .. } = received;
     let at = |it: &&Arc<Service>| it.config.listen.contains(&configured);
     let Some(service) = services.all.iter().find(at) else { return };
+    if received.is_for_several {
+        service.tally.drops(Dropped::Network);
+        return;
+    }
     let key = (address, source);
     let inbox = service.table().get(&key).map(|it| (it.datagrams.clone(), Arc::clone(&it.waits)));
     if let Some((inbox, waits)) = inbox {

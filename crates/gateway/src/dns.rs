@@ -23,8 +23,8 @@ const UPDATE: u16 = 5 << 11;
 /// Seconds by which clocks may differ (RFC 8945, 10).
 const FUDGE: u16 = 300;
 
-/// Seconds for which others may keep a record.
-const TTL: u32 = 60;
+/// Seconds for which others may keep a record: a resolver that looked before must look again.
+const TTL: u32 = 1;
 
 /// Records that are read of an answer.
 const MOST_RECORDS: usize = 256;

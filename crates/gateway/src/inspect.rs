@@ -21,6 +21,7 @@ use nightwatt_policy::sla::Broken;
 use crate::access::Answered;
 use crate::gateway::Gateway;
 use crate::machine::Machine;
+use crate::magic_packets::tally::Listening;
 use crate::metering::Feed;
 use crate::shadow::WouldDelay;
 use crate::site::Site;
@@ -58,12 +59,13 @@ impl Gateway {
     }
 
     fn magic_packets_status(&self) -> Option<MagicPacketsStatus> {
-        let config = self.serving.config.magic_packets.as_ref()?;
+        self.serving.config.magic_packets.as_ref()?;
+        let Listening { addresses, problem } = self.magic_packets.listening();
         let counts = self.magic_packets.counts().filter(|it| it.1 > 0);
         Some(MagicPacketsStatus {
-            listen: config.listen.iter().map(ToString::to_string).collect(),
+            listen: addresses,
             outcomes: counts.map(|(outcome, count)| (outcome.to_owned(), count)).collect(),
-            problem: self.magic_packets.problem(),
+            problem,
         })
     }
 

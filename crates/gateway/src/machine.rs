@@ -331,6 +331,12 @@ impl Controller for Standing {
         })
     }
 
+    fn leave(&self) {
+        if let Some(own) = &self.own {
+            own.leave();
+        }
+    }
+
     fn state(&self) -> Work<'_, Observed> {
         Box::pin(async {
             let machine = self.footing.machine.phase_now();

@@ -9,12 +9,14 @@ pub(crate) mod tally;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::manager::Order;
 use nightwatt_power::wol::{self, Mac};
 use socket2::{Domain, Protocol, Type};
 use tokio::net::UdpSocket;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::tally::{MagicPackets, Outcome};
@@ -25,6 +27,10 @@ use crate::supervisor::Supervisor;
 
 /// A longer datagram is no magic packet.
 const LONGEST: usize = 256;
+
+/// Time between two attempts to listen at an address that another program has, as a predecessor that this process
+/// replaces.
+const RETRY_EVERY: Duration = Duration::from_secs(10);
 
 /// A server, and the cards of it.
 struct Card {
@@ -55,41 +61,82 @@ fn judge<'a>(
 
 /// Hears magic packets as long as the gateway runs.
 pub(crate) async fn run(mut live: Live<Gateway>) {
+    let mut sockets = Sockets::default();
     loop {
-        let _listening = listen(&live.now());
-        live.changed().await;
+        let gateway = live.now();
+        let is_complete = sockets.turn_to(&gateway).await;
+        let clock = gateway.serving.clock.clone();
+        drop(gateway);
+        tokio::select! {
+            () = live.changed() => {}
+            () = clock.sleep(RETRY_EVERY), if !is_complete => {}
+        }
     }
 }
 
-/// Listens as configured, until the result is dropped. In shadow mode no server is woken.
-fn listen(gateway: &Gateway) -> JoinSet<()> {
-    let mut tasks = JoinSet::new();
-    let state = &gateway.magic_packets;
-    state.note(None);
-    let Some(config) = &gateway.serving.config.magic_packets else { return tasks };
-    if gateway.serving.observe {
-        return tasks;
-    }
-    let cards = Arc::new(cards(gateway));
-    for address in &config.listen {
-        match bind(*address) {
-            Ok(socket) => {
-                let ear = Ear {
-                    socket,
-                    config: config.clone(),
-                    cards: Arc::clone(&cards),
-                    state: Arc::clone(state),
-                };
-                tasks.spawn(ear.hear());
+/// What the present configuration does with packets.
+struct Plan {
+    config: MagicPacketsConfig,
+    cards: Vec<Card>,
+}
+
+/// An open socket. Once it is dropped, it is closed.
+struct Open {
+    /// As configured, and the actual address.
+    configured: SocketAddr,
+    address: SocketAddr,
+    plan: watch::Sender<Arc<Plan>>,
+    task: JoinSet<()>,
+}
+
+/// The sockets that are open. Those at addresses that stay stay open during a reload.
+#[derive(Default)]
+struct Sockets {
+    open: Vec<Open>,
+    /// Why an address is not among them.
+    problem: Option<String>,
+}
+
+impl Sockets {
+    /// Listens as configured. In shadow mode no server is woken. Returns whether all addresses are open.
+    async fn turn_to(&mut self, gateway: &Gateway) -> bool {
+        let config = gateway.serving.config.magic_packets.as_ref();
+        let config = config.filter(|_| !gateway.serving.observe);
+        let wanted = config.map_or(&[][..], |it| &it.listen);
+        for mut gone in self.open.extract_if(.., |it| !wanted.contains(&it.configured)) {
+            // Closed when this returns.
+            gone.task.shutdown().await;
+        }
+        let mut problems = Vec::new();
+        if let Some(config) = config {
+            let plan = Arc::new(Plan { config: config.clone(), cards: cards(gateway) });
+            for it in &self.open {
+                it.plan.send_replace(Arc::clone(&plan));
             }
-            Err(error) => {
-                let hint = "ports below 1024 need root or CAP_NET_BIND_SERVICE; only one program may have the port";
-                tracing::error!(%address, %error, hint, "magic packets are not heard at this address");
-                state.note(Some(format!("not heard at {address}: {error}")));
+            for address in wanted {
+                if self.open.iter().any(|it| it.configured == *address) {
+                    continue;
+                }
+                match open(*address, &plan, &gateway.magic_packets) {
+                    Ok(socket) => self.open.push(socket),
+                    Err(error) => problems.push(format!("not heard at {address}: {error}")),
+                }
             }
         }
+        let problem = (!problems.is_empty()).then(|| problems.join("; "));
+        if let Some(problem) = problem.as_ref().filter(|_| problem != self.problem) {
+            let hint = "ports below 1024 need root or CAP_NET_BIND_SERVICE; only one program may have the port";
+            tracing::error!(
+                problem,
+                hint,
+                "magic packets are not heard at every address: tried again"
+            );
+        }
+        self.problem.clone_from(&problem);
+        let addresses = self.open.iter().map(|it| it.address.to_string()).collect();
+        gateway.magic_packets.note(addresses, problem);
+        problems.is_empty()
     }
-    tasks
 }
 
 /// The servers that packets can wake.
@@ -113,11 +160,25 @@ fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
     UdpSocket::from_std(socket.into())
 }
 
+/// Listens at an address.
+fn open(
+    configured: SocketAddr,
+    plan: &Arc<Plan>,
+    state: &Arc<MagicPackets>,
+) -> std::io::Result<Open> {
+    let socket = bind(configured)?;
+    let address = socket.local_addr()?;
+    let (plan, present) = watch::channel(Arc::clone(plan));
+    let ear = Ear { socket, plan: present, state: Arc::clone(state) };
+    let mut task = JoinSet::new();
+    task.spawn(ear.hear());
+    Ok(Open { configured, address, plan, task })
+}
+
 /// A socket that is listened at.
 struct Ear {
     socket: UdpSocket,
-    config: MagicPacketsConfig,
-    cards: Arc<Vec<Card>>,
+    plan: watch::Receiver<Arc<Plan>>,
     state: Arc<MagicPackets>,
 }
 
@@ -130,15 +191,16 @@ impl Ear {
                 tokio::task::yield_now().await;
                 continue;
             };
-            let outcome = self.heard(source.ip(), &buffer[..length]);
+            let plan = Arc::clone(&self.plan.borrow());
+            let outcome = self.heard(&plan, source.ip(), &buffer[..length]);
             tracing::debug!(%source, outcome = outcome.as_str(), "a datagram at the port of magic packets");
             self.state.count(outcome);
         }
     }
 
-    fn heard(&self, source: IpAddr, payload: &[u8]) -> Outcome {
-        let cards = self.cards.iter().map(|it| &it.wol);
-        let (index, mac) = match judge(&self.config, cards, source, payload) {
+    fn heard(&self, Plan { config, cards }: &Plan, source: IpAddr, payload: &[u8]) -> Outcome {
+        let of_cards = cards.iter().map(|it| &it.wol);
+        let (index, mac) = match judge(config, of_cards, source, payload) {
             Ok(found) => found,
             Err(why) => return why,
         };
@@ -146,15 +208,15 @@ impl Ear {
         if own::is_here(source.to_canonical()) {
             return Outcome::Own;
         }
-        let server = &self.cards[index].server;
+        let server = &cards[index].server;
         if matches!(server.phase_now(), Phase::Awake | Phase::Waking) {
             return Outcome::Awake;
         }
-        if !self.state.admits(server.clock().now().mono, self.config.wakes, mac) {
+        if !self.state.admits(server.clock().now().mono, config.wakes, mac) {
             return Outcome::Rate;
         }
         tracing::info!(server = server.name(), %mac, %source, "a magic packet wakes a server");
-        server.order(Order::WakeForPacket(self.config.stay_awake));
+        server.order(Order::WakeForPacket(config.stay_awake));
         Outcome::Woke
     }
 }

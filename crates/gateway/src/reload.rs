@@ -73,6 +73,18 @@ impl Running {
         config: Config,
         options: Options,
     ) -> Result<Reloaded, ReloadError> {
+        let done = self.reload_with_found(config, options).await;
+        let refused = done.as_ref().err().map(ToString::to_string);
+        self.gateway.note_reload(refused);
+        done
+    }
+
+    /// Replaces the configuration, with the sites of the containers that were found.
+    async fn reload_with_found(
+        &mut self,
+        config: Config,
+        options: Options,
+    ) -> Result<Reloaded, ReloadError> {
         let found = self.watched.found.clone();
         found.meet(&config, &self.base, &self.gateway.serving.clock).await;
         let Applied { config: whole, outcomes } = found.apply(&config);
@@ -81,8 +93,6 @@ impl Running {
             found.note(&config, outcomes);
             *self.base = config;
         }
-        let refused = done.as_ref().err().map(ToString::to_string);
-        self.gateway.note_reload(refused);
         done
     }
 
@@ -93,7 +103,8 @@ impl Running {
     ///
     /// As for [`reload`](Self::reload).
     pub async fn reload_containers(&mut self) -> Result<Reloaded, ReloadError> {
-        let done = self.reload((*self.base).clone(), Options::default()).await;
+        // What `status` shows of the last reload of the file stays.
+        let done = self.reload_with_found((*self.base).clone(), Options::default()).await;
         let is_over = matches!(done, Ok(_) | Err(ReloadError::Shadow));
         self.watched.tried(is_over, &self.gateway.serving.clock);
         done

@@ -84,7 +84,9 @@ async fn retire(mut retired: Retired, hurry: Arc<Notify>) -> Retired {
             () = hurry.notified() => return retired,
             () = unneeded(&first.supervisor, retired.hold) => {}
         }
-        retired.leaving.remove(0).end().await;
+        let first = retired.leaving.remove(0);
+        first.supervisor.leave().await;
+        first.end().await;
     }
     retired
 }

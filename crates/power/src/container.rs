@@ -8,6 +8,7 @@ mod needs;
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Method;
@@ -23,6 +24,7 @@ use tokio::net::UnixStream;
 use tracing::debug;
 
 pub(crate) use self::needs::Needs;
+use self::needs::Released;
 use crate::again::Again;
 use crate::{Controller, Error, Observed, Subject, Work};
 
@@ -292,29 +294,24 @@ impl Daemon {
     }
 }
 
-/// The controller of a container.
-#[derive(Debug)]
-pub struct Container {
-    pub(crate) name: String,
+/// Asks a daemon about containers.
+#[derive(Debug, Clone)]
+pub(crate) struct Api {
     pub(crate) address: Address,
     pub(crate) dialect: Dialect,
-    /// Containers that it needs.
-    pub(crate) needs: Needs,
-    pub(crate) sleep: Sleep,
-    /// How long it has to stop; the daemon knows what is usual.
+    /// How long a container has to stop; the daemon knows what is usual.
     pub(crate) stop_timeout: Option<Duration>,
     pub(crate) timeout: Duration,
     pub(crate) clock: Clock,
-    pub(crate) again: Again,
 }
 
-impl Container {
+impl Api {
     fn daemon(&self) -> Daemon {
         let Dialect { daemon: name, hints, .. } = self.dialect;
         Daemon { name, address: self.address.clone(), hints }
     }
 
-    /// Asks about a container, this one or one that it needs.
+    /// Asks about a container.
     async fn ask(&self, method: Method, order: &Order<'_>) -> Result<Bytes, Error> {
         let answer = self.answer(method, order).await?;
         self.daemon().accepted(answer, &order.words())
@@ -356,20 +353,17 @@ impl Container {
         State::read(body).map_err(nonsense)
     }
 
-    async fn state_now(&self) -> Result<State, Error> {
-        self.inspect(&self.name).await.map(|(state, _)| state)
-    }
-
     async fn command(&self, name: &str, what: &str) -> Result<(), Error> {
         let order = Order { name, what, query: "", limit: self.timeout };
         self.ask(Method::POST, &order).await.map(drop)
     }
 
-    async fn start(&self, name: &str) -> Result<(), Error> {
+    /// Starts a container. Returns whether it was stopped.
+    async fn start(&self, name: &str) -> Result<bool, Error> {
         match self.inspect(name).await?.0 {
-            State::Running | State::Changing => Ok(()),
-            State::Paused => self.command(name, "unpause").await,
-            State::Stopped => self.command(name, "start").await,
+            State::Running | State::Changing => Ok(false),
+            State::Paused => self.command(name, "unpause").await.map(|()| false),
+            State::Stopped => self.command(name, "start").await.map(|()| true),
             State::Dead => Err(Error::Refused {
                 whom: self.daemon().whom(),
                 what: format!("start {name}"),
@@ -385,27 +379,52 @@ impl Container {
         let order = Order { name, what: "stop", query, limit: time + self.timeout };
         self.ask(Method::POST, &order).await.map(drop)
     }
+}
+
+/// The controller of a container.
+#[derive(Debug)]
+pub struct Container {
+    pub(crate) name: String,
+    pub(crate) api: Api,
+    /// Containers that it needs.
+    pub(crate) needs: Arc<Needs>,
+    pub(crate) sleep: Sleep,
+    pub(crate) again: Again,
+}
+
+impl Container {
+    async fn state_now(&self) -> Result<State, Error> {
+        self.api.inspect(&self.name).await.map(|(state, _)| state)
+    }
 
     async fn wake_up(&self) -> Result<(), Error> {
         self.again.woken();
         let _waking = self.needs.waking();
-        self.start_needs().await?;
-        self.start(&self.name).await
+        self.needs.start(&self.api).await?;
+        self.api.start(&self.name).await.map(drop)
     }
 
     async fn put_to_sleep(&self) -> Result<(), Error> {
         self.again.put_to_sleep();
         if self.state_now().await? == State::Running {
             match self.sleep {
-                Sleep::Pause => self.command(&self.name, "pause").await?,
-                Sleep::Stop => self.stop(&self.name).await?,
+                Sleep::Pause => self.api.command(&self.name, "pause").await?,
+                Sleep::Stop => self.api.stop(&self.name).await?,
             }
         }
         // One that is paused still has connections to what it needs.
         if self.sleep == Sleep::Stop {
-            self.stop_needs().await;
+            self.release(Released::All);
         }
         Ok(())
+    }
+
+    /// Stops what it needs. It sleeps already, and a visitor who comes now does not wait for that.
+    fn release(&self, which: Released) {
+        if !self.needs.names.is_empty() {
+            let (api, needs) = (self.api.clone(), Arc::clone(&self.needs));
+            tokio::spawn(async move { needs.stop(&api, which).await });
+        }
     }
 }
 
@@ -450,6 +469,10 @@ impl Controller for Container {
 
     fn subject(&self) -> Subject {
         Subject::Program
+    }
+
+    fn leave(&self) {
+        self.release(Released::Started);
     }
 
     fn remind(&self) -> Work<'_, ()> {

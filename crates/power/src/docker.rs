@@ -17,13 +17,14 @@
 //! restarts.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
 use crate::again::Again;
-use crate::container::{Dialect, Hints, Needs};
+use crate::container::{Api, Dialect, Hints, Needs};
 use crate::{ConfigError, Context, container};
 
 pub use crate::container::{Address, Container, Sleep, State};
@@ -84,13 +85,15 @@ impl Config {
     pub fn build(&self, context: &Context) -> Result<Container, ConfigError> {
         Ok(Container {
             name: self.container.clone(),
-            address: self.socket.clone(),
-            dialect: DOCKER,
-            needs: Needs::new(&self.socket, &self.container, &self.needs),
+            api: Api {
+                address: self.socket.clone(),
+                dialect: DOCKER,
+                stop_timeout: self.stop_timeout,
+                timeout: self.timeout,
+                clock: context.clock.clone(),
+            },
+            needs: Arc::new(Needs::new(&self.socket, &self.container, &self.needs)),
             sleep: self.sleep,
-            stop_timeout: self.stop_timeout,
-            timeout: self.timeout,
-            clock: context.clock.clone(),
             again: Again::new(&context.clock),
         })
     }

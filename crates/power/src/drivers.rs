@@ -23,6 +23,7 @@
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::container::Address;
 use crate::pair::Pair;
 use crate::{
     ConfigError, Context, Controller, agent, command, docker, gpio, ipmi, libvirt, podman, process,
@@ -54,6 +55,17 @@ pub enum ControllerConfig {
         /// The one that puts to sleep.
         sleep: DriverConfig,
     },
+}
+
+/// A container that is controlled.
+#[derive(Debug, Clone, Copy)]
+pub struct ContainerOf<'a> {
+    /// Its name or id.
+    pub name: &'a str,
+    /// Where its daemon listens.
+    pub socket: &'a Address,
+    /// The containers that it needs.
+    pub needs: &'a [String],
 }
 
 impl ControllerConfig {
@@ -97,6 +109,19 @@ impl ControllerConfig {
     /// other machine its sleep.
     pub fn is_on_this_machine(&self) -> bool {
         self.drivers().iter().all(|driver| driver.is_on_this_machine())
+    }
+
+    /// The container that it controls, if it is one.
+    pub fn container(&self) -> Option<ContainerOf<'_>> {
+        self.drivers().into_iter().find_map(|driver| match driver {
+            DriverConfig::Docker(it) => {
+                Some(ContainerOf { name: &it.container, socket: &it.socket, needs: &it.needs })
+            }
+            DriverConfig::Podman(it) => {
+                Some(ContainerOf { name: &it.container, socket: &it.socket, needs: &it.needs })
+            }
+            _ => None,
+        })
     }
 
     /// The controller so configured. Touches the server in no way.

@@ -11,7 +11,7 @@ use nightwatt_clock::Clock;
 use nightwatt_host::http::HttpResponse;
 use nightwatt_host::text::brief;
 use nightwatt_host::within;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Error;
 use crate::container::{Address, Daemon, Hints};
@@ -32,7 +32,7 @@ const HINTS: Hints = Hints {
 };
 
 /// A container, as far as its site needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Described {
     /// Its name.
     pub name: String,
@@ -43,6 +43,10 @@ pub struct Described {
     pub published: BTreeMap<u16, (String, Option<u16>)>,
     /// It has the network of the host.
     pub on_host_network: bool,
+    /// The id or name of the container whose network it has (a pod, `--network container:NAME`).
+    pub network_of: Option<String>,
+    /// Containers in its label `nightwatt.needs` that the daemon does not have.
+    pub absent: Vec<String>,
     /// When it was created, in nanoseconds since 1970; the latest of all times if that cannot be read.
     pub created_ns: i128,
 }
@@ -55,6 +59,24 @@ struct Listed {
     /// Each after a `/`; the further ones are links from others.
     names: Option<Vec<String>>,
     labels: Option<BTreeMap<String, String>>,
+}
+
+impl Listed {
+    /// Its id and its names.
+    fn known_by(&self) -> impl Iterator<Item = String> {
+        let names = self.names.iter().flatten().map(|it| it.trim_start_matches('/').to_owned());
+        names.chain([self.id.clone()])
+    }
+}
+
+/// What a container needs by its label and is not among these. A part of an id, as long as the daemons print it, stands
+/// for it.
+fn absent(container: &Described, known: &[String]) -> Vec<String> {
+    let needs = container.labels.get("nightwatt.needs").map_or("", String::as_str);
+    let needs = needs.split(',').map(str::trim).filter(|it| !it.is_empty());
+    let is_there =
+        |name: &str| known.iter().any(|it| it == name || name.len() >= 12 && it.starts_with(name));
+    needs.filter(|name| !is_there(name)).map(|name| brief(name.as_bytes())).collect()
 }
 
 #[derive(Deserialize)]
@@ -110,8 +132,16 @@ impl Described {
             labels: it.config.labels.unwrap_or_default(),
             published: published.collect(),
             on_host_network: it.host_config.network_mode == "host",
+            network_of: it.host_config.network_mode.strip_prefix("container:").map(brief_id),
+            absent: Vec::new(),
         })
     }
+}
+
+/// An id, as short as the daemons print it, or a name.
+fn brief_id(id: &str) -> String {
+    let is_id = id.len() == 64 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    brief(if is_id { &id.as_bytes()[..12] } else { id.as_bytes() })
 }
 
 /// What a container has used since it was started.
@@ -213,6 +243,7 @@ impl Engine {
         let body = self.get("/containers/json?all=true").await?;
         let all: Vec<Listed> = serde_json::from_slice(&body)
             .map_err(|error| nonsense(format!("`{}` is no list: {error}", brief(&body))))?;
+        let known: Vec<String> = all.iter().flat_map(Listed::known_by).collect();
         let mut described = Vec::new();
         for listed in all {
             let labels = listed.labels.unwrap_or_default();
@@ -226,7 +257,10 @@ impl Engine {
             let Some(body) = self.daemon.if_there(answer, &path)? else { continue };
             let names = listed.names.unwrap_or_default();
             match Described::read(&body) {
-                Ok(it) => described.push(it),
+                Ok(mut it) => {
+                    it.absent = absent(&it, &known);
+                    described.push(it);
+                }
                 Err(why) => {
                     let (daemon, container) = (self.whom(), names.join(" "));
                     tracing::warn!(daemon, container, why, "a container stays as it was");
@@ -313,6 +347,18 @@ mod tests {
         assert_eq!(web.created_ns, 1_795_464_900_500_000_000);
         assert_eq!(bare.created_ns, i128::MAX, "unknown: it claims nothing before others");
         assert!(bare.labels.is_empty() && bare.published.is_empty() && bare.on_host_network);
+        let id = "ab".repeat(32);
+        for (mode, of) in [
+            (format!("container:{id}"), Some("abababababab")),
+            ("container:vpn".to_owned(), Some("vpn")),
+            ("bridge".to_owned(), None),
+        ] {
+            let body = format!(
+                r#"{{"Name": "a", "Config": {{"Labels": null}}, "HostConfig": {{"NetworkMode": "{mode}"}}}}"#
+            );
+            let read = Described::read(body.as_bytes()).unwrap();
+            assert_eq!((read.network_of.as_deref(), read.on_host_network), (of, false));
+        }
         for other in ["", "[]", "{}", "<html>"] {
             assert!(
                 Described::read(other.as_bytes()).unwrap_err().contains("describes no container")
@@ -355,6 +401,15 @@ mod tests {
             let error = containers([("a", 200, A), ("b", status, "{}"), ("c", 200, A)], &all);
             assert!(error.unwrap_err().to_string().contains(&format!("(status {status})")));
         }
+    }
+
+    #[test]
+    fn a_needed_container_that_is_not_there_is_named() {
+        const NEEDS: &str = r#"{"Name": "/a", "Config": {"Labels": {"nightwatt.needs": "b, nodb,c"}},
+            "HostConfig": {"PortBindings": null}}"#;
+        let all = containers([("a", 200, NEEDS), ("b", 200, A), ("c", 404, "{}")], &[]).unwrap();
+        // `c` is in the list, and is removed meanwhile: the next list shows that.
+        assert_eq!(all.iter().map(|it| it.absent.join(" ")).collect::<Vec<_>>(), ["nodb", ""]);
     }
 
     #[test]

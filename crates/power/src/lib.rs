@@ -51,7 +51,7 @@ use std::pin::Pin;
 
 use nightwatt_clock::Clock;
 
-pub use drivers::{ControllerConfig, DRIVERS, Driver, DriverConfig};
+pub use drivers::{ContainerOf, ControllerConfig, DRIVERS, Driver, DriverConfig};
 pub use error::{ConfigError, Error};
 pub use nightwatt_host::tls::Fingerprint;
 
@@ -82,6 +82,10 @@ pub trait Controller: Debug + Send + Sync {
     fn asks_others(&self) -> bool {
         false
     }
+
+    /// Called when its site is gone from the configuration, while the server stays as it is: what was started only for
+    /// the server may end.
+    fn leave(&self) {}
 
     /// Does nothing, over the same channel as commands, so that its cost is that of the channel. By default
     /// it asks for the state.

@@ -26,6 +26,11 @@ impl Controller for Pair {
         self.sleep.sleep()
     }
 
+    fn leave(&self) {
+        self.wake.leave();
+        self.sleep.leave();
+    }
+
     /// The first that can tell.
     fn state(&self) -> Work<'_, Observed> {
         Box::pin(async {

@@ -16,13 +16,14 @@
 //! that Quadlet or another unit of systemd runs is started and stopped by the driver `systemd`.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
 use crate::again::Again;
-use crate::container::{Dialect, Hints, Needs};
+use crate::container::{Api, Dialect, Hints, Needs};
 use crate::{ConfigError, Context, container};
 
 pub use crate::container::{Address, Container, Sleep, State};
@@ -83,13 +84,15 @@ impl Config {
     pub fn build(&self, context: &Context) -> Result<Container, ConfigError> {
         Ok(Container {
             name: self.container.clone(),
-            address: self.socket.clone(),
-            dialect: PODMAN,
-            needs: Needs::new(&self.socket, &self.container, &self.needs),
+            api: Api {
+                address: self.socket.clone(),
+                dialect: PODMAN,
+                stop_timeout: self.stop_timeout,
+                timeout: self.timeout,
+                clock: context.clock.clone(),
+            },
+            needs: Arc::new(Needs::new(&self.socket, &self.container, &self.needs)),
             sleep: self.sleep,
-            stop_timeout: self.stop_timeout,
-            timeout: self.timeout,
-            clock: context.clock.clone(),
             again: Again::new(&context.clock),
         })
     }

@@ -144,6 +144,11 @@ pub(super) async fn carry_out(
 ) -> Result<String, Failed> {
     let Proving { proof, proofs, records } = proving;
     let proof = *proof;
+    let kind = match proof {
+        Proof::Http => ChallengeType::Http01,
+        Proof::TlsAlpn => ChallengeType::TlsAlpn01,
+        Proof::Dns => ChallengeType::Dns01,
+    };
     let identifiers: Vec<Identifier> =
         names.iter().map(|name| Identifier::Dns(name.to_ascii_lowercase())).collect();
     let mut order = begin(account, &identifiers, replaces).await?;
@@ -156,20 +161,28 @@ pub(super) async fn carry_out(
             continue;
         }
         let name = authorization.identifier().to_string();
-        let kind = match proof {
-            Proof::Http => ChallengeType::Http01,
-            Proof::TlsAlpn => ChallengeType::TlsAlpn01,
-            Proof::Dns => ChallengeType::Dns01,
-        };
-        let mut challenge =
-            authorization.challenge(kind).ok_or(Failed::NoSuchProof(proof, name.clone()))?;
+        let challenge = authorization
+            .challenge(kind.clone())
+            .ok_or(Failed::NoSuchProof(proof, name.clone()))?;
         let answer = challenge.key_authorization();
         match proof {
             Proof::Http => given.push(proofs.say(&challenge.token, answer.as_str())),
             Proof::TlsAlpn => given.push(proofs.show(&name, answer.digest().as_ref())?),
             Proof::Dns => records.add(&name, &answer.dns_value()).await?,
         }
-        challenge.set_ready().await?;
+    }
+    // Two names may share one set of records (`example.org` and `*.example.org`). All are there before the authority
+    // looks for the first: else its resolver could keep a set that lacks the second.
+    records.wait_for_all().await?;
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        if authorization.status == AuthorizationStatus::Valid {
+            continue;
+        }
+        if let Some(mut challenge) = authorization.challenge(kind.clone()) {
+            challenge.set_ready().await?;
+        }
     }
     match order.poll_ready(&PATIENCE).await {
         Ok(OrderStatus::Ready) => {}

@@ -65,6 +65,8 @@ pub(super) struct Records<'a> {
     clock: &'a Clock,
     path: PathBuf,
     added: Vec<Record>,
+    /// Those of this order, which the servers may not have yet.
+    unseen: Vec<Record>,
 }
 
 impl<'a> Records<'a> {
@@ -72,10 +74,10 @@ impl<'a> Records<'a> {
     pub(super) fn open(dns: Option<&'a DnsConfig>, clock: &'a Clock, path: PathBuf) -> Self {
         let text = std::fs::read(&path).unwrap_or_default();
         let added = serde_json::from_slice(&text).unwrap_or_default();
-        Self { dns, clock, path, added }
+        Self { dns, clock, path, added, unseen: Vec::new() }
     }
 
-    /// Adds the record for a name, and returns once the servers have it.
+    /// Adds the record for a name. The servers may have it later.
     pub(super) async fn add(&mut self, domain: &str, value: &str) -> Result<(), DnsError> {
         let dns = self.dns.ok_or(DnsError::NotConfigured)?;
         let name = format!("_acme-challenge.{}", domain.trim_start_matches("*."));
@@ -94,8 +96,17 @@ impl<'a> Records<'a> {
             self.store();
         }
         added?;
-        for server in dns.checked() {
-            self.wait(dns, server, &record).await?;
+        self.unseen.push(record);
+        Ok(())
+    }
+
+    /// Returns once the servers have all records that were added.
+    pub(super) async fn wait_for_all(&mut self) -> Result<(), DnsError> {
+        for record in std::mem::take(&mut self.unseen) {
+            let dns = self.dns.ok_or(DnsError::NotConfigured)?;
+            for server in dns.checked() {
+                self.wait(dns, server, &record).await?;
+            }
         }
         Ok(())
     }

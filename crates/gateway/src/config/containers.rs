@@ -89,6 +89,39 @@ impl Config {
         tried.map_err(|text| ("containers.site".to_owned(), text))
     }
 
+    /// Checks that no container is needed that a site or machine controls: it would be stopped for the one while it is
+    /// used for the other.
+    pub(super) fn check_needs(&self) -> Result<(), Wrong> {
+        let sites = self.site.iter().enumerate();
+        let of_sites = sites.clone().filter_map(|(index, it)| {
+            Some((format!("site.{index}.power"), &it.name, it.power.as_ref()?))
+        });
+        let members = sites.flat_map(|(index, site)| {
+            site.server.iter().enumerate().filter_map(move |(of, it)| {
+                Some((format!("site.{index}.server.{of}.power"), &it.name, it.power.as_ref()?))
+            })
+        });
+        let machines = self.machine.iter().enumerate();
+        let machines =
+            machines.map(|(index, it)| (format!("machine.{index}.power"), &it.name, &it.power));
+        let all = of_sites.chain(members).chain(machines);
+        let all: Vec<_> =
+            all.filter_map(|(key, owner, power)| Some((key, owner, power.container()?))).collect();
+        for (key, _, user) in &all {
+            for (_, owner, it) in all.iter().filter(|(.., it)| it.socket == user.socket) {
+                if user.needs.iter().any(|needed| needed == it.name) {
+                    let text = format!(
+                        "`needs` has the container `{}`, which `{owner}` controls and stops when it is idle: leave it \
+                         out of `needs`, or give `{owner}` no power over it",
+                        it.name
+                    );
+                    return wrong(key.clone(), text);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// This configuration with one more site. The error says what is wrong with that site.
     pub(crate) fn with_site(&self, mut site: SiteConfig) -> Result<Self, String> {
         if let Some(other) = self.site.iter().find(|it| it.name == site.name) {
@@ -181,5 +214,25 @@ mod tests {
         assert!(wrong(8080, "").unwrap().contains("where nightwatt itself listens"));
         let days = "scenario.awake = [\"08:00-10:00\"]\nscenario.holidays = \"/no/such/days.ics\"";
         assert!(wrong(8081, days).unwrap().starts_with("/no/such/days.ics: cannot read it"));
+    }
+
+    #[test]
+    fn a_container_that_a_site_controls_is_needed_by_no_other_one() {
+        let parse = |db: &str, needs: &str| {
+            let site = |name: &str, power: &str| {
+                format!(
+                    "[[site]]\nname = \"{name}\"\nhosts = [\"{name}\"]\norigin = \"http://127.0.0.1:1\"\n\
+                     power.podman = {{ {power} }}\n"
+                )
+            };
+            let (db, wiki) = (site("dbsite", db), site("wiki", needs));
+            let text = format!("listen = [\"127.0.0.1:0\"]\n{db}{wiki}");
+            Config::parse(&text, "test.toml").map_err(|error| error.to_string())
+        };
+        let needs = "container = \"wiki\", needs = [\"db\"]";
+        let said = parse("container = \"db\"", needs).unwrap_err();
+        assert!(said.contains("`db`, which `dbsite` controls"), "{said}");
+        assert!(parse("container = \"other\"", needs).is_ok());
+        assert!(parse("container = \"db\", socket = \"/run/b.sock\"", needs).is_ok());
     }
 }

@@ -68,7 +68,7 @@ impl<'a> Labels<'a> {
 
     /// `HOST:PORT` at which the proxy reaches it.
     fn authority(&self) -> Result<String, Wrong> {
-        let Described { published, on_host_network, .. } = self.0;
+        let Described { published, on_host_network, network_of, .. } = self.0;
         let port = if let Some(text) = self.get(PORT) {
             let port = text.parse().ok().filter(|port: &u16| *port != 0);
             port.ok_or_else(|| self.wrong(PORT, "write a port from 1 to 65535"))?
@@ -77,7 +77,10 @@ impl<'a> Labels<'a> {
             let only = ports.next().filter(|_| ports.next().is_none());
             let why = "the container publishes no port or several: write the port inside of it at which its \
                        program answers, as in `nightwatt.port=8080`";
-            *only.ok_or_else(|| self.wrong(PORT, why))?
+            *only.ok_or_else(|| match network_of {
+                Some(_) => self.wrong(ADDRESS, shares_network(network_of)),
+                None => self.wrong(PORT, why),
+            })?
         };
         if let Some(address) = self.get(ADDRESS) {
             let plain = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
@@ -105,6 +108,7 @@ impl<'a> Labels<'a> {
                 ),
             )),
             None if *on_host_network => Ok(format!("127.0.0.1:{port}")),
+            None if network_of.is_some() => Err(self.wrong(ADDRESS, shares_network(network_of))),
             None => Err(self.wrong(
                 PORT,
                 format!(
@@ -120,6 +124,16 @@ impl<'a> Labels<'a> {
         let mut needs: Vec<String> = Vec::new();
         for name in self.list(NEEDS) {
             let there = all.iter().find(|it| it.name == name);
+            let is_name = name.starts_with(|c: char| c.is_ascii_alphanumeric())
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
+            if !is_name {
+                let why = format!(
+                    "`{}` cannot be the name of a container: write the names with commas between them, as in \
+                     `{NEEDS}=db,cache`",
+                    brief(name.as_bytes())
+                );
+                return Err(self.wrong(NEEDS, why));
+            }
             if name == self.0.name {
                 return Err(self.wrong(NEEDS, "a container cannot need itself"));
             }
@@ -148,6 +162,15 @@ impl<'a> Labels<'a> {
         needs.extend(rest.into_iter().cloned());
         Ok(needs)
     }
+}
+
+/// What to do with a container that publishes nothing, because it has the network of another one.
+fn shares_network(of: &Option<String>) -> String {
+    format!(
+        "the container has the network of another one (`{}`: a pod, or `--network container:NAME`), which publishes the \
+         ports of both: write `{ADDRESS}=127.0.0.1`, and in {PORT} the port at which the other one publishes it",
+        of.as_deref().unwrap_or_default()
+    )
 }
 
 fn list(texts: impl IntoIterator<Item = String>) -> Value {
@@ -187,6 +210,14 @@ pub fn site(
             HOSTS,
             "write the names of its site, as in `nightwatt.hosts=wiki.example.org`",
         ));
+    }
+    let twice = hosts
+        .iter()
+        .enumerate()
+        .find(|(at, host)| hosts[..*at].iter().any(|it| it.eq_ignore_ascii_case(host)));
+    if let Some((_, host)) = twice {
+        let why = format!("`{}` is there twice: write each name once", brief(host.as_bytes()));
+        return Err(labels.wrong(HOSTS, why));
     }
     let mut power = Table::new();
     power.insert("container".to_owned(), container.name.clone().into());
@@ -228,6 +259,8 @@ mod tests {
             labels: labels.collect(),
             published: [(8080, (String::new(), Some(18_080)))].into_iter().collect(),
             on_host_network: false,
+            network_of: None,
+            absent: Vec::new(),
             created_ns: 0,
         }
     }
@@ -290,6 +323,19 @@ mod tests {
         assert!(origin(&random, &[]).unwrap_err().contains("another port after each start"));
         let none = |it: &mut Described| it.published.clear();
         assert!(origin(&none, &[]).unwrap_err().contains("publishes no port or several"));
+        let pod = |it: &mut Described| {
+            it.published.clear();
+            it.network_of = Some("vpn".to_owned());
+        };
+        for labels in [&[][..], &[("port", "80")]] {
+            let said = origin(&pod, labels).unwrap_err();
+            assert!(
+                said.contains("`vpn`") && said.contains("`nightwatt.address=127.0.0.1`"),
+                "{said}"
+            );
+        }
+        let remedy = [("port", "18080"), ("address", "127.0.0.1")];
+        assert_eq!(origin(&pod, &remedy).unwrap(), "http://127.0.0.1:18080");
     }
 
     #[test]
@@ -324,6 +370,8 @@ mod tests {
             (&[("policy", "often")], "policy", "often", "choose"),
             (&[("needs", "wiki")], "needs", "wiki", "need itself"),
             (&[("needs", "db,db")], "needs", "db,db", "twice"),
+            (&[("needs", "a b")], "needs", "a b", "with commas between them"),
+            (&[("hosts", "b10.lan,B10.lan")], "hosts", "b10.lan,B10.lan", "twice"),
             (&[("needs", "second")], "needs", "second", "a site of its own"),
             (&[("polcy", "window\u{1b}[2J")], "polcy", "window\u{fffd}[2J", "no such label"),
         ] {

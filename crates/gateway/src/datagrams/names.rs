@@ -2,7 +2,7 @@
 //! that a flood from invented addresses does not become a flood at the name server.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
@@ -22,42 +22,67 @@ struct Answer {
     until: Mono,
 }
 
+/// How long a look-up may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// The address of an earlier look-up is used after this time.
+    pub(super) late: Duration,
+    /// Without one, it is waited for as long as for the server.
+    pub(super) longest: Duration,
+}
+
+/// Where a service is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// At this address.
+    Known(SocketAddr),
+    /// At this address of an earlier look-up: the one under way is late.
+    Earlier(SocketAddr),
+}
+
 /// Host and port of a service, and the answer of the last look-up.
 #[derive(Debug)]
 pub(super) struct Names {
     authority: String,
+    /// The last address that was found.
+    known: Arc<Mutex<Option<SocketAddr>>>,
     /// The sender is gone once the look-up is over.
     last: Mutex<watch::Receiver<Option<Answer>>>,
 }
 
 impl Names {
     pub(super) fn new(authority: String) -> Self {
-        Self { authority, last: Mutex::new(watch::channel(None).1) }
+        let last = Mutex::new(watch::channel(None).1);
+        Self { authority, known: Arc::default(), last }
     }
 
     pub(super) fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The address; nothing if the name leads nowhere, or no answer comes within `limit`. `look_up` is called if the
-    /// name must be looked up. It continues without the session that has called it, so that there is never a second one
-    /// beside it.
+    /// The address; nothing if the name leads nowhere, or no answer comes in time. `look_up` is called if the name must
+    /// be looked up. It continues without the session that has called it, so that there is never a second one beside
+    /// it.
     pub(super) async fn find<F>(
         &self,
         clock: &Clock,
-        limit: Duration,
+        limits: Limits,
         look_up: impl FnOnce(String) -> F,
-    ) -> Option<SocketAddr>
+    ) -> Option<Place>
     where
         F: Future<Output = Option<SocketAddr>> + Send + 'static,
     {
         if let Ok(at) = self.authority.parse() {
-            return Some(at);
+            return Some(Place::Known(at));
         }
+        let earlier = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let mut answer = self.answer(clock, look_up);
         let comes = answer.wait_for(Option::is_some);
-        let answer = clock.timeout(limit, comes).await.ok()?.ok()?;
-        answer.and_then(|it| it.at)
+        let limit = if earlier.is_some() { limits.late } else { limits.longest };
+        match clock.timeout(limit, comes).await {
+            Ok(answer) => answer.ok()?.and_then(|it| it.at).map(Place::Known),
+            Err(_) => earlier.map(Place::Earlier),
+        }
     }
 
     /// The answer that holds, or that comes.
@@ -79,8 +104,12 @@ impl Names {
         if !is_of_use {
             let (sender, receiver) = watch::channel(None);
             let (work, clock) = (look_up(self.authority.clone()), clock.clone());
+            let found = Arc::clone(&self.known);
             tokio::spawn(async move {
                 let at = work.await;
+                if at.is_some() {
+                    *found.lock().unwrap_or_else(PoisonError::into_inner) = at;
+                }
                 let kept = if at.is_some() { KEPT } else { KEPT_FAILURE };
                 sender.send_replace(Some(Answer { at, until: clock.now().mono + kept }));
             });
@@ -93,7 +122,6 @@ impl Names {
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddrV4};
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use nightwatt_energy::time::Wall;
@@ -101,7 +129,9 @@ mod tests {
 
     use super::*;
 
-    const LIMIT: Duration = Duration::from_secs(3);
+    const LATE: Duration = Duration::from_secs(3);
+    const LONGEST: Duration = Duration::from_secs(60);
+    const LIMITS: Limits = Limits { late: LATE, longest: LONGEST };
 
     /// A resolver that answers when it may, and counts the questions.
     #[derive(Default)]
@@ -137,7 +167,7 @@ mod tests {
             let session = |_| {
                 let (clock, names, resolver) = (clock.clone(), names.clone(), resolver.clone());
                 tokio::spawn(
-                    async move { names.find(&clock, LIMIT, |_| resolver.answer(AT)).await },
+                    async move { names.find(&clock, LIMITS, |_| resolver.answer(AT)).await },
                 )
             };
             let sessions: Vec<_> = (0..10_000).map(session).collect();
@@ -149,7 +179,7 @@ mod tests {
             resolver.may.notify_one();
             let mut found = 0;
             for session in sessions {
-                found += usize::from(session.await.is_ok_and(|it| it == AT));
+                found += usize::from(session.await.is_ok_and(|it| it == AT.map(Place::Known)));
             }
             assert!(found >= 9_900, "{found}");
             assert_eq!(resolver.asked(), 1);
@@ -162,30 +192,69 @@ mod tests {
             let find = async |answer| {
                 resolver.may.notify_one();
                 let found =
-                    names.find(&clock, LIMIT, |_| Arc::clone(&resolver).answer(answer)).await;
+                    names.find(&clock, LIMITS, |_| Arc::clone(&resolver).answer(answer)).await;
                 (found, resolver.asked())
             };
             assert_eq!(find(None).await, (None, 1));
             clock.sleep(Duration::from_millis(4_900)).await;
             assert_eq!(find(AT).await, (None, 1));
             clock.sleep(Duration::from_millis(200)).await;
-            assert_eq!(find(AT).await, (AT, 2));
+            let known = AT.map(Place::Known);
+            assert_eq!(find(AT).await, (known, 2));
             clock.sleep(Duration::from_millis(29_900)).await;
-            assert_eq!(find(None).await, (AT, 2));
+            assert_eq!(find(None).await, (known, 2));
             clock.sleep(Duration::from_millis(200)).await;
             assert_eq!(find(None).await, (None, 3));
         });
     }
 
     #[test]
-    fn a_look_up_that_hangs_is_not_begun_again_and_holds_no_session_for_long() {
+    fn a_look_up_that_hangs_is_not_begun_again_and_holds_no_session_for_ever() {
         play(async |clock, names, resolver| {
             for _ in 0..5 {
                 let before = clock.now().mono;
-                let found = names.find(&clock, LIMIT, |_| Arc::clone(&resolver).answer(AT)).await;
-                assert_eq!((found, clock.now().mono), (None, before + LIMIT));
+                let found = names.find(&clock, LIMITS, |_| Arc::clone(&resolver).answer(AT)).await;
+                assert_eq!((found, clock.now().mono), (None, before + LONGEST));
             }
             assert_eq!(resolver.asked(), 1);
+        });
+    }
+
+    #[test]
+    fn a_late_look_up_finds_the_address_of_an_earlier_one() {
+        play(async |clock, names, resolver| {
+            let find = async || {
+                let before = clock.now().mono;
+                let found = names.find(&clock, LIMITS, |_| Arc::clone(&resolver).answer(AT)).await;
+                (found, clock.now().mono.since(before))
+            };
+            resolver.may.notify_one();
+            assert_eq!(find().await, (AT.map(Place::Known), Duration::ZERO));
+            clock.sleep(KEPT).await;
+            assert_eq!(find().await, (AT.map(Place::Earlier), LATE));
+            assert_eq!((find().await, resolver.asked()), ((AT.map(Place::Earlier), LATE), 2));
+            // The answer comes after all.
+            resolver.may.notify_one();
+            clock.turn().await;
+            assert_eq!(find().await, (AT.map(Place::Known), Duration::ZERO));
+        });
+    }
+
+    #[test]
+    fn a_session_waits_for_the_first_answer_as_long_as_for_the_server() {
+        play(async |clock, names, resolver| {
+            let answers = async {
+                clock.sleep(LATE * 5).await;
+                resolver.may.notify_one();
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = answers => {}
+                found = names.find(&clock, LIMITS, |_| Arc::clone(&resolver).answer(AT)) => {
+                    assert_eq!(found, AT.map(Place::Known));
+                }
+            }
+            assert_eq!(clock.now().mono, Mono::ZERO + LATE * 5);
         });
     }
 
@@ -193,8 +262,9 @@ mod tests {
     fn an_address_is_not_looked_up() {
         play(async |clock, _, resolver| {
             let names = Names::new("[2001:db8::5]:27015".to_owned());
-            let found = names.find(&clock, LIMIT, |_| Arc::clone(&resolver).answer(AT)).await;
-            assert_eq!((found, resolver.asked()), ("[2001:db8::5]:27015".parse().ok(), 0));
+            let found = names.find(&clock, LIMITS, |_| Arc::clone(&resolver).answer(AT)).await;
+            let at = "[2001:db8::5]:27015".parse().ok();
+            assert_eq!((found, resolver.asked()), (at.map(Place::Known), 0));
         });
     }
 }

@@ -13,7 +13,6 @@ use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::passage::Due;
 use nightwatt_traffic::ClientKey;
 use tokio::io::Interest;
-use tokio::net::lookup_host;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::coop::consume_budget;
 
@@ -21,7 +20,7 @@ use super::held::{Datagram, Waiting};
 use super::server_socket::ServerSocket;
 use super::socket::{LONGEST, Socket};
 use super::tally::{Counted, Dropped, Outcome};
-use super::{Service, Source};
+use super::{Service, Source, look_up};
 use crate::access::Answered;
 use crate::config::own;
 use crate::exchange::Exchange;
@@ -158,6 +157,11 @@ impl Session {
         };
         self.service.table().close(&self.key, self.number);
         self.service.tally.count(outcome);
+        // What it has not forwarded is lost.
+        inbox.close();
+        while inbox.try_recv().is_ok() {
+            self.service.tally.drops(Dropped::Unsent);
+        }
         // Sessions of invented addresses would fill the log.
         if ending.is_answered || entry == Entry::Wake {
             self.write_down(outcome, &ending);
@@ -315,16 +319,7 @@ impl Session {
     /// A socket to the service.
     async fn open(&self) -> Result<ServerSocket, Outcome> {
         let (service, serving) = (&self.service, &self.serving);
-        let limit = serving.config.limits.connect_timeout;
-        let at = service.names.find(&serving.clock, limit, |authority| {
-            let tally = Arc::clone(&service.tally);
-            async move {
-                let found = lookup_host(authority).await.ok().and_then(|mut all| all.next());
-                tally.looks_up(found.is_some());
-                found
-            }
-        });
-        let at = at.await.ok_or(Outcome::Unreachable)?;
+        let at = look_up::address(service, serving).await.ok_or(Outcome::Unreachable)?;
         if own::listens(&self.own_addresses, at) {
             let name = service.config.name.clone();
             serving.warn("loop", &service.config.name, move |count| {

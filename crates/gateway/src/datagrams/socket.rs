@@ -2,7 +2,7 @@
 //! from that address: a client that asked one address takes no answer from another.
 
 use std::io::{IoSlice, IoSliceMut};
-use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::libc::{in_addr, in_pktinfo, in6_addr, in6_pktinfo};
@@ -31,6 +31,8 @@ pub(crate) struct Received {
     pub(crate) source: SocketAddr,
     /// The address of this machine that it was sent to.
     pub(crate) here: Option<IpAddr>,
+    /// It was sent to several machines (multicast or broadcast).
+    pub(crate) is_for_several: bool,
 }
 
 impl AsFd for Socket {
@@ -84,13 +86,20 @@ impl Socket {
         let here = message.cmsgs().ok().and_then(|mut all| {
             all.find_map(|it| match it {
                 ControlMessageOwned::Ipv4PacketInfo(it) => {
-                    Some(IpAddr::from(it.ipi_addr.s_addr.to_ne_bytes()))
+                    // The kernel names an address of its own beside that of the header. (ip(7): IP_PKTINFO)
+                    let is_own = it.ipi_addr.s_addr == it.ipi_spec_dst.s_addr;
+                    Some((IpAddr::from(it.ipi_addr.s_addr.to_ne_bytes()), is_own))
                 }
-                ControlMessageOwned::Ipv6PacketInfo(it) => Some(IpAddr::from(it.ipi6_addr.s6_addr)),
+                ControlMessageOwned::Ipv6PacketInfo(it) => {
+                    Some((IpAddr::from(it.ipi6_addr.s6_addr), true))
+                }
                 _ => None,
             })
         });
-        Ok(Received { length: message.bytes, source, here: here.filter(|it| !it.is_multicast()) })
+        let is_for_several =
+            here.is_some_and(|(here, is_own)| !is_own || is_for_several(here.to_canonical()));
+        let here = here.map(|it| it.0).filter(|_| !is_for_several);
+        Ok(Received { length: message.bytes, source, here, is_for_several })
     }
 
     /// Sends a datagram from an address of this machine, or drops it if the kernel does not take it now.
@@ -126,13 +135,28 @@ impl Socket {
             _ => send_with(&[]),
         };
         match sent {
-            // The address is gone, or was that of all machines of a network: the kernel chooses one.
-            Err(error) if here.is_some() && error.kind() == std::io::ErrorKind::InvalidInput => {
-                send_with(&[]).map(drop)
-            }
+            // The address is gone: the kernel chooses one.
+            Err(error) if here.is_some() && is_without_address(&error) => send_with(&[]).map(drop),
             other => other.map(drop),
         }
     }
+}
+
+/// Whether an address is that of several machines, as far as it shows that itself.
+fn is_for_several(address: IpAddr) -> bool {
+    address.is_multicast() || address == IpAddr::V4(Ipv4Addr::BROADCAST)
+}
+
+/// Whether the kernel refuses the address that a datagram is to come from.
+fn is_without_address(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    let kinds = [
+        ErrorKind::InvalidInput,
+        ErrorKind::NetworkUnreachable,
+        ErrorKind::AddrNotAvailable,
+        ErrorKind::HostUnreachable,
+    ];
+    kinds.contains(&error.kind())
 }
 
 fn address_of(address: &SockaddrStorage) -> Option<SocketAddr> {

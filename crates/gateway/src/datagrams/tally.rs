@@ -79,7 +79,7 @@ impl Outcome {
 /// Why a datagram was dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dropped {
-    /// Its address is in no network that may use the service.
+    /// Its address is in no network that may use the service, or it was sent to several machines.
     Network,
     /// The server sleeps, and this is not what wakes it.
     NoWake,
@@ -89,7 +89,7 @@ pub(crate) enum Dropped {
     Sessions,
     /// Too much waits already.
     Held,
-    /// It could not be sent.
+    /// It could not be sent, or its session ended before.
     Unsent,
 }
 

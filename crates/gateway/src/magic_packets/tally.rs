@@ -60,8 +60,16 @@ impl Outcome {
 pub(crate) struct MagicPackets {
     counts: [AtomicU64; Outcome::ALL.len()],
     limiter: Mutex<Option<(Rate, RateLimiter)>>,
-    /// Why nothing is heard at some address.
-    problem: Mutex<Option<String>>,
+    listening: Mutex<Listening>,
+}
+
+/// Where packets are heard.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Listening {
+    /// The addresses that are open.
+    pub(crate) addresses: Vec<String>,
+    /// Why nothing is heard at others.
+    pub(crate) problem: Option<String>,
 }
 
 impl MagicPackets {
@@ -75,13 +83,14 @@ impl MagicPackets {
         Outcome::ALL.into_iter().map(move |it| (it.as_str(), count(it)))
     }
 
-    /// Why nothing is heard at some address, if so.
-    pub(crate) fn problem(&self) -> Option<String> {
-        self.problem.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Where packets are heard now.
+    pub(crate) fn listening(&self) -> Listening {
+        self.listening.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn note(&self, problem: Option<String>) {
-        *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = problem;
+    pub(super) fn note(&self, addresses: Vec<String>, problem: Option<String>) {
+        let mut listening = self.listening.lock().unwrap_or_else(PoisonError::into_inner);
+        *listening = Listening { addresses, problem };
     }
 
     /// Whether the server of this card may be woken now.

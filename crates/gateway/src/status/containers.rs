@@ -32,7 +32,7 @@ pub struct ContainerStatus {
     /// The hosts that its labels name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Why it has no site although its labels ask for one, and what to do.
+    /// Why it has no site although its labels ask for one, or what its site lacks, and what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
 }

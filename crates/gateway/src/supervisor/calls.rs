@@ -25,6 +25,8 @@ pub(super) enum Call {
     Ping(oneshot::Sender<()>),
     /// Writes a checkpoint.
     Write,
+    /// The site is gone from the configuration.
+    Leave,
     /// Another SLA may hold from now on.
     Retuned,
     /// Changes the control of the server.
@@ -106,6 +108,12 @@ impl Supervisor {
         answered.await.is_ok()
     }
 
+    /// Its site is gone: returns once its controller knows that.
+    pub(crate) async fn leave(&self) {
+        self.call(Call::Leave);
+        self.is_driven().await;
+    }
+
     pub(super) fn write_ledger(&self) {
         self.call(Call::Write);
     }
@@ -152,6 +160,7 @@ impl Driver {
         match call {
             Call::Ping(answer) => drop(answer.send(())),
             Call::Write => self.write(None, None),
+            Call::Leave => self.hands.controller.leave(),
             Call::Retuned => self.watch_for_slowness(),
             Call::Reach(hands) => {
                 self.reach(Arc::new(hands));

@@ -49,7 +49,7 @@ impl Bind {
         let here = dir.path().display();
         let text = format!(
             "options {{ directory \"{here}\"; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};\n\
-             recursion no; pid-file none; session-keyfile \"{here}/session\"; managed-keys-directory \"{here}\";\n\
+             recursion no; querylog yes; pid-file none; session-keyfile \"{here}/session\"; managed-keys-directory \"{here}\";\n\
              dnssec-validation no; }};\ncontrols {{ }};\ninclude \"{here}/acme.example\";\n\
              zone \"example.org\" {{ type primary; file \"{here}/zone\";\n\
              update-policy {{ grant acme.example name {RECORD} TXT; }}; }};\n",
@@ -128,6 +128,15 @@ fn a_name_with_a_star_is_proved_by_a_signed_update_and_the_record_is_removed() {
         assert_eq!(bind.texts(), 0, "{}", bind.log());
         let log = bind.log();
         assert!(log.matches("adding an RR at").count() >= 2, "it had both: {log}");
+        // Our own questions come by TCP (`T` among the flags).
+        let is_authority = |line: &&str| {
+            let flags = line.split(" IN TXT ").nth(1);
+            line.contains(RECORD) && flags.is_some_and(|it| !it.contains('T'))
+        };
+        let asked = log.lines().position(|line| is_authority(&line));
+        let added = log.lines().enumerate().filter(|(_, line)| line.contains("adding an RR at"));
+        let last = added.map(|(at, _)| at).max();
+        assert!(asked.is_some() && last < asked, "all are there before the authority asks: {log}");
         assert!(!stage.config.state_dir.join("acme/records.json").exists());
     });
 }

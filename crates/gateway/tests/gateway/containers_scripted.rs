@@ -94,3 +94,59 @@ fn a_reload_with_another_daemon_leaves_no_site_of_the_first() {
         running.stop().await;
     });
 }
+
+#[test]
+fn a_container_event_leaves_the_notice_of_a_refused_configuration() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let clock = Clock::real();
+    clock.runtime().unwrap().block_on(async {
+        let first = config(&state, &daemon("wiki"));
+        let found = Found::look(&first, &clock).await;
+        let options = Options { found, ..Options::default() };
+        let mut running = Gateway::start(first.clone(), clock.clone(), options).unwrap();
+        let moved = Config { state_dir: dir.path().join("elsewhere"), ..first.clone() };
+        running.reload(moved, Options::default()).await.unwrap_err();
+        let refused = |running: &Running| running.gateway.status().reload.unwrap().refused;
+        let why = refused(&running).unwrap();
+        assert!(why.contains("`state_dir`"), "{why}");
+        running.reload_containers().await.unwrap();
+        assert_eq!(refused(&running), Some(why));
+        running.reload(first, Options::default()).await.unwrap();
+        assert_eq!(refused(&running), None);
+        running.stop().await;
+    });
+}
+
+#[test]
+fn a_start_while_the_daemon_is_away_keeps_the_sites_of_its_containers() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let clock = Clock::real();
+    clock.runtime().unwrap().block_on(async {
+        let there = config(&state, &daemon("wiki"));
+        for _ in 0..2 {
+            let found = Found::look(&there, &clock).await;
+            let options = Options { found, ..Options::default() };
+            let running = Gateway::start(there.clone(), clock.clone(), options).unwrap();
+            assert_eq!(sites(&running), ["wiki"]);
+            running.stop().await;
+        }
+        // The same daemon, which does not answer any more: nothing listens at its address.
+        let text = std::fs::read_to_string(state.join("containers.json")).unwrap();
+        let socket = there.containers.as_ref().unwrap().daemon().unwrap().1.to_string();
+        std::fs::write(state.join("containers.json"), text.replace(&socket, "tcp://127.0.0.1:1"))
+            .unwrap();
+        let away = config(&state, "tcp://127.0.0.1:1");
+        let found = Found::look(&away, &clock).await;
+        let options = Options { found, ..Options::default() };
+        let running = Gateway::start(away, clock.clone(), options).unwrap();
+        assert_eq!(sites(&running), ["wiki"]);
+        let status = containers(&running);
+        assert_eq!((status.up, status.containers[0].hosts.join(" ").as_str()), (false, "wiki.lan"));
+        running.stop().await;
+        // Another daemon has another list.
+        let found = Found::look(&config(&state, "tcp://127.0.0.1:2"), &clock).await;
+        assert_eq!(found.apply(&config(&state, "tcp://127.0.0.1:2")).outcomes.len(), 0);
+    });
+}

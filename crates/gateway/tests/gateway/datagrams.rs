@@ -7,7 +7,7 @@ use nightwatt_gateway::status::UdpStatus;
 use tokio::net::UdpSocket;
 
 use crate::passthrough_programs::services;
-use crate::stage::{Setup, Stage, asleep, awake, settle, watched};
+use crate::stage::{Setup, Stage, asleep, awake, secs, settle, watched};
 
 /// What a service got: each datagram with its source.
 pub(crate) type Heard = Arc<Mutex<Vec<(SocketAddr, Vec<u8>)>>>;
@@ -426,5 +426,41 @@ fn a_reload_ends_sessions_of_another_service_and_of_clients_that_may_not_use_it(
         assert_eq!(status(stage).sessions, 0);
         peer.say(stage, b"three").await;
         assert_eq!((dropped(stage, "network"), heard.lock().unwrap().len()), (1, 1));
+    });
+}
+
+#[test]
+fn a_reload_ends_sessions_to_the_host_of_a_site_that_has_moved_and_those_of_other_rules() {
+    let [first, second] = ["127.0.0.1", "127.0.0.2"].map(|host| {
+        let socket = std::net::UdpSocket::bind((host, 0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    });
+    let port = first.local_addr().unwrap().port();
+    drop(second);
+    let second = std::net::UdpSocket::bind(("127.0.0.2", port)).unwrap();
+    second.set_nonblocking(true).unwrap();
+    let table = format!(
+        "[[udp]]\nname = \"echo\"\non = \"blog\"\norigin = \":{port}\"\nlisten = [\"127.0.0.1:0\"]\n"
+    );
+    services(awake(), table).play(async |stage| {
+        let (_first, heard) = (echo(first), echo(second));
+        let peer = Peer::new(stage).await;
+        peer.say(stage, b"one").await;
+        assert_eq!(peer.hears(stage).await, b"one");
+        let moves = |config: &mut nightwatt_gateway::Config| {
+            let origin = &mut config.site[0].origin.authority;
+            *origin = origin.replace("127.0.0.1", "127.0.0.2");
+        };
+        stage.reload(moves).await.unwrap();
+        settle(&stage.clock).await;
+        assert_eq!(status(stage).sessions, 0);
+        peer.say(stage, b"two").await;
+        assert_eq!(peer.hears(stage).await, b"two");
+        assert_eq!(heard.lock().unwrap().len(), 1, "the new host has it");
+        assert_eq!(status(stage).sessions, 1);
+        stage.reload(|config| config.udp[0].quiet = secs(7)).await.unwrap();
+        settle(&stage.clock).await;
+        assert_eq!(status(stage).sessions, 0, "it would be quiet after five minutes");
     });
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use nightwatt_needs::{command, path, programs};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::datagrams::{Peer, echo, outcome, status, with_echo};
+use crate::datagrams::{Peer, dropped, echo, outcome, status, with_echo};
 use crate::passthrough_programs::{run, services, succeeded};
 use crate::stage::{Setup, Stage, asleep, awake, settle};
 
@@ -332,5 +332,28 @@ fn a_late_answer_to_an_old_session_does_not_reach_the_client_of_a_new_one() {
         clients[3].say(stage, b"three").await;
         assert_eq!(clients[3].hears(stage).await, b"three");
         assert_eq!(heard.lock().unwrap()[2].0.port(), old.port());
+    });
+}
+
+#[test]
+fn a_broadcast_wakes_no_server() {
+    if !within("a_broadcast_wakes_no_server", &[]) {
+        return;
+    }
+    ip("link set lo up");
+    let other = Other::new("client", 1);
+    let (setup, _socket) = with_echo(asleep(), "listen = [\"0.0.0.0:0\"]");
+    setup.real().play(async |stage| {
+        let port = stage.running().udp_addresses[0].port();
+        let socket = other.socket("10.7.1.2");
+        socket.set_broadcast(true).unwrap();
+        for (number, to) in ["10.7.1.255", "255.255.255.255"].into_iter().enumerate() {
+            socket.send_to(b"all", (to, port)).unwrap();
+            let all = u64::try_from(number).unwrap() + 1;
+            eventually("a broadcast", stage, || dropped(stage, "network") == all).await;
+        }
+        assert_eq!((status(stage).sessions, stage.state().as_str()), (0, "asleep"));
+        socket.send_to(b"one", ("10.7.1.1", port)).unwrap();
+        eventually("a datagram", stage, || status(stage).sessions == 1).await;
     });
 }

@@ -1,9 +1,10 @@
 //! Magic packets of another machine in the local network, which wake a server through the proxy.
 
 use std::collections::BTreeMap;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
+use nightwatt_gateway::Config;
 use nightwatt_gateway::journal::WakeCause;
 use nightwatt_policy::lifecycle::Change;
 
@@ -52,6 +53,8 @@ fn a_thousand_magic_packets_of_another_machine_wake_a_server_once_and_own_ones_d
         return;
     }
     ip("link set lo up");
+    // As keepalived sets it: every address can be bound to.
+    std::fs::write("/proc/sys/net/ipv4/ip_nonlocal_bind", "1").unwrap();
     let other = Other::new("client", 1);
     let setup = asleep().real().with(|config| {
         config.site[0].power = Some(toml::from_str(POWER).unwrap());
@@ -86,5 +89,78 @@ fn a_thousand_magic_packets_of_another_machine_wake_a_server_once_and_own_ones_d
         let journal = stage.journal();
         let waking = journal.iter().find(|it| it.change == Some(Change::Waking)).unwrap();
         assert_eq!(waking.cause, Some(WakeCause::MagicPacket));
+    });
+}
+
+/// Sends datagrams to a port of this machine until one more is counted: none of them is from a network that is heard.
+async fn is_heard(stage: &Stage, at: SocketAddr) {
+    let (socket, before) = (UdpSocket::bind("127.0.0.1:0").unwrap(), count(stage, "network"));
+    for _ in 0..1200 {
+        socket.send_to(&packet(MAC), at).unwrap();
+        stage.clock.sleep(Duration::from_millis(50)).await;
+        if count(stage, "network") > before {
+            return;
+        }
+    }
+    panic!("nothing is heard at {at}: {:?}", stage.running().gateway.status().magic_packets);
+}
+
+fn listening(stage: &Stage) -> (Vec<String>, Option<String>) {
+    let it = stage.running().gateway.status().magic_packets.unwrap();
+    (it.listen, it.problem)
+}
+
+#[test]
+fn after_each_of_five_reloads_magic_packets_are_heard_at_the_same_address() {
+    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let setup = asleep().real().with(move |config| {
+        config.site[0].power = Some(toml::from_str(POWER).unwrap());
+        config.magic_packets = Some(toml::from_str(&format!("listen = [\"{port}\"]")).unwrap());
+    });
+    setup.play(async |stage| {
+        is_heard(stage, port).await;
+        for number in 0..5 {
+            stage.reload(|_| ()).await.unwrap();
+            is_heard(stage, port).await;
+            assert_eq!(listening(stage), (vec![port.to_string()], None), "reload {number}");
+        }
+        let other = "127.0.0.1:0".parse().unwrap();
+        let change =
+            |config: &mut Config| config.magic_packets.as_mut().unwrap().listen = vec![other];
+        stage.reload(change).await.unwrap();
+        let mut tries = 0;
+        while listening(stage).0 == [port.to_string()] {
+            tries += 1;
+            assert!(tries < 1200, "{:?}", listening(stage));
+            stage.clock.sleep(Duration::from_millis(50)).await;
+        }
+        assert!(UdpSocket::bind(port).is_ok(), "it is closed");
+        is_heard(stage, listening(stage).0[0].parse().unwrap()).await;
+    });
+}
+
+#[test]
+fn every_address_that_another_program_has_is_named_and_opened_once_it_is_free() {
+    let taken = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let [first, second] = [0, 1].map(|it: usize| taken[it].local_addr().unwrap());
+    let setup = asleep().real().with(move |config| {
+        config.site[0].power = Some(toml::from_str(POWER).unwrap());
+        let listen = format!("listen = [\"{first}\", \"{second}\"]");
+        config.magic_packets = Some(toml::from_str(&listen).unwrap());
+    });
+    setup.play(async |stage| {
+        let mut tries = 0;
+        while listening(stage).1.is_none() {
+            tries += 1;
+            assert!(tries < 1200, "{:?}", listening(stage));
+            stage.clock.sleep(Duration::from_millis(50)).await;
+        }
+        let (open, problem) = listening(stage);
+        let problem = problem.unwrap();
+        assert!([first, second].iter().all(|it| problem.contains(&it.to_string())), "{problem}");
+        assert_eq!(open, [""; 0], "status lists what is open");
+        drop(taken);
+        is_heard(stage, second).await;
+        assert_eq!(listening(stage), (vec![first.to_string(), second.to_string()], None));
     });
 }

@@ -6,7 +6,7 @@ use nightwatt_gateway::containers;
 use nightwatt_gateway::status::{ContainerOutcome, ContainersStatus};
 
 use super::row;
-use crate::commands::status::containers::refused;
+use crate::commands::status::containers::{lacking, refused};
 
 /// Asks the daemon of the configuration, if it has one.
 pub(super) fn look(config: &Config) -> Option<ContainersStatus> {
@@ -26,5 +26,8 @@ pub(super) fn rows(text: &mut String, it: &ContainersStatus) {
     }
     for (name, why) in refused(it) {
         row(text, "careful", &format!("the container {name} gets no site: {why}"));
+    }
+    for (name, why) in lacking(it) {
+        row(text, "careful", &format!("the container {name}: {why}"));
     }
 }

@@ -22,6 +22,9 @@ pub(super) fn rows(text: &mut String, it: &ContainersStatus) {
     for (name, why) in refused(it) {
         row(text, "no site", &format!("{name}: {why}"));
     }
+    for (name, why) in lacking(it) {
+        row(text, "careful", &format!("{name}: {why}"));
+    }
 }
 
 /// What is wrong with the daemon.
@@ -37,7 +40,14 @@ pub(crate) fn daemon(it: &ContainersStatus) -> Option<String> {
 
 /// The containers that have no site although their labels ask for one: name, and why.
 pub(crate) fn refused(it: &ContainersStatus) -> impl Iterator<Item = (&str, &str)> {
-    it.containers.iter().filter_map(|it| Some((it.name.as_str(), it.why.as_deref()?)))
+    let those = it.containers.iter().filter(|it| it.outcome != ContainerOutcome::Site);
+    those.filter_map(|it| Some((it.name.as_str(), it.why.as_deref()?)))
+}
+
+/// The containers whose site lacks something: name, and what.
+pub(crate) fn lacking(it: &ContainersStatus) -> impl Iterator<Item = (&str, &str)> {
+    let those = it.containers.iter().filter(|it| it.outcome == ContainerOutcome::Site);
+    those.filter_map(|it| Some((it.name.as_str(), it.why.as_deref()?)))
 }
 
 #[cfg(test)]

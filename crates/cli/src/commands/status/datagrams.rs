@@ -48,7 +48,8 @@ pub(super) fn rows(text: &mut String, it: &UdpStatus) {
 /// What was heard of magic packets.
 pub(super) fn magic_packets_rows(text: &mut String, it: &MagicPacketsStatus) {
     let _ = writeln!(text, "magic packets: {}", ended(&it.outcomes, "heard"));
-    row(text, "heard on", &it.listen.join(", "));
+    let listen = if it.listen.is_empty() { "no address".to_owned() } else { it.listen.join(", ") };
+    row(text, "heard on", &listen);
     if let Some(problem) = &it.problem {
         row(text, "careful", problem);
     }
