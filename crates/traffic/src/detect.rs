@@ -268,6 +268,8 @@ pub(crate) struct Unknown {
     line: u64,
     excerpt: String,
     closest: String,
+    /// It has bytes that no text has.
+    is_binary: bool,
 }
 
 impl Unknown {
@@ -280,6 +282,8 @@ impl Unknown {
         Some(Self {
             line: number,
             excerpt: shown(line, EXCERPT),
+            // No text has a NUL or one of the controls before the tabulator.
+            is_binary: line.iter().any(|byte| *byte < b'\t'),
             closest: closest(line.strip_suffix(b"\r").unwrap_or(line)),
         })
     }
@@ -287,11 +291,14 @@ impl Unknown {
     /// Of a log without any such line.
     pub(crate) fn blank() -> Self {
         let closest = "all lines are empty".to_owned();
-        Self { line: 1, excerpt: String::new(), closest }
+        Self { line: 1, excerpt: String::new(), closest, is_binary: false }
     }
 
     pub(crate) fn into_error(self, name: String) -> Error {
-        let Self { line, excerpt, closest } = self;
+        let Self { line, excerpt, closest, is_binary } = self;
+        if is_binary {
+            return Error::NotText { name };
+        }
         Error::NoFormat { name, line, excerpt, closest, formats: format_names() }
     }
 }
