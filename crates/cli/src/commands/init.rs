@@ -295,9 +295,10 @@ fn listeners(
     let listen = "3/6  Where is nightwatt to listen?";
     let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
     let said = (!texts.is_empty()).then(|| texts.join(" "));
-    let everywhere = Some("0.0.0.0:80 [::]:80");
+    let is_root = rustix::process::geteuid().is_root();
+    let everywhere = everywhere(is_root, server);
     let is_typed = said.is_none() && !args.yes;
-    let listen = dialog.ask(listen, "--listen", said.as_deref(), everywhere, |text| {
+    let listen = dialog.ask(listen, "--listen", said.as_deref(), Some(&everywhere), |text| {
         let all = addresses(text)?;
         match server.listener_at_it(&all) {
             Some(own) if is_typed => Err(format!("{own} is where the server itself answers")),
@@ -314,6 +315,16 @@ fn listeners(
             .hint(format!("move the server to another port, or give `--listen {other}`")));
     }
     Ok(listen)
+}
+
+/// The listeners to propose: ports below 1024 are for root, and the server may be at another.
+fn everywhere(is_root: bool, server: &Server) -> String {
+    let port = match (is_root, server.address.port()) {
+        (true, _) => 80,
+        (false, 8080) => 8000,
+        (false, _) => 8080,
+    };
+    format!("0.0.0.0:{port} [::]:{port}")
 }
 
 /// How the server is woken and put to sleep.
@@ -467,6 +478,15 @@ mod tests {
     use nightwatt_power::DRIVERS;
 
     use super::*;
+
+    #[test]
+    fn only_root_is_proposed_a_port_below_1024() {
+        let at = |url: &str| Server::find(url).unwrap();
+        let other = at("http://127.0.0.1:9");
+        assert_eq!(everywhere(true, &other), "0.0.0.0:80 [::]:80");
+        assert_eq!(everywhere(false, &other), "0.0.0.0:8080 [::]:8080");
+        assert_eq!(everywhere(false, &at("http://127.0.0.1:8080")), "0.0.0.0:8000 [::]:8000");
+    }
 
     #[test]
     fn every_choice_is_a_driver() {

@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         metered(&measured, seconds).unwrap_or_else(|| prices.energy(session.report(), seconds));
     let basis = Basis { energy, core_doubt: prices.core_doubt() };
     let summary = Summary { skipped, special, ..Summary::of(&session, bill, seconds, basis) };
-    output::say_result(&summary, args.json, || summary.text(), &[])?;
+    output::say_folded(&summary, args.json, || summary.text(), &[])?;
     let is_whole = summary.rejected_count == 0 && summary.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
 }
@@ -184,7 +184,7 @@ fn foresee(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<Exit
     let skipped = plan.skipped.clone();
     let session = to_awake(args, to, plan, bill)?;
     let forecast = Forecast { skipped, ..Forecast::of(&session) };
-    output::say_result(&forecast, args.json, || forecast.text(), &[])?;
+    output::say_folded(&forecast, args.json, || forecast.text(), &[])?;
     let is_whole = forecast.refused.is_empty() && forecast.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
 }

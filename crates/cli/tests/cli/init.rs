@@ -121,9 +121,9 @@ fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     for words in [
-        "`ftp://10.0.0.5` is no origin",
+        "`ftp://10.0.0.5` is not an origin",
         "does not answer now",
-        "`nowhere` is no address",
+        "`nowhere` is not an address",
         "`steam` is not one of",
         "this is needed",
         "draws more awake than asleep",

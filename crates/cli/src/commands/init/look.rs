@@ -189,7 +189,7 @@ IP address       HW type     Flags       HW address            Mask     Device
         assert_eq!(server.origin, "http://127.0.0.2:9");
         assert_eq!(Server::find("https://127.0.0.2:9/").unwrap().origin, "https://127.0.0.2:9");
         for wrong in ["", "ftp://127.0.0.2:9", "127.0.0.2:9/path"] {
-            assert!(Server::find(wrong).unwrap_err().contains("is no origin"), "{wrong}");
+            assert!(Server::find(wrong).unwrap_err().contains("is not an origin"), "{wrong}");
         }
     }
 
