@@ -79,7 +79,7 @@ pub(crate) fn forgive(args: &ClientArgs) -> Result<Forgiven, Failure> {
 pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure> {
     match ask(args, order)? {
         Reply::Purged(count) => Ok(count),
-        Reply::Error(message) => Err(refused(message)),
+        Reply::Error(message) => Err(without_hint(message)),
         _ => Err(unexpected()),
     }
 }
@@ -88,7 +88,7 @@ pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure>
 pub(crate) fn mirror(args: &GatewayArgs, order: &Order) -> Result<MirrorReply, Failure> {
     match ask(args, order)? {
         Reply::Mirror(reply) => Ok(*reply),
-        Reply::Error(message) => Err(refused(message)),
+        Reply::Error(message) => Err(without_hint(message)),
         _ => Err(unexpected()),
     }
 }
@@ -97,7 +97,7 @@ pub(crate) fn mirror(args: &GatewayArgs, order: &Order) -> Result<MirrorReply, F
 pub(crate) fn reload(args: &GatewayArgs) -> Result<Reloaded, Failure> {
     match ask(args, &Order::Reload)? {
         Reply::Reloaded(done) => Ok(done),
-        Reply::Error(message) => Err(refused(message)),
+        Reply::Error(message) => Err(without_hint(message)),
         _ => Err(unexpected()),
     }
 }
@@ -129,9 +129,16 @@ fn unexpected() -> Failure {
     Failure::saying("the gateway answered something else than it was asked")
 }
 
+/// What the gateway does not do, or a name that it does not know: a mistake on the command line.
+fn without_hint(message: String) -> Failure {
+    let is_about_name = control::is_about_name(&message);
+    let failure = Failure::saying(message);
+    if is_about_name { failure.into_usage() } else { failure }
+}
+
 fn refused(message: String) -> Failure {
     if control::is_about_name(&message) {
-        return Failure::saying(message).into_usage();
+        return without_hint(message);
     }
     Failure::saying(message).hint("`nightwatt status` shows its sites and what they are doing")
 }

@@ -262,6 +262,12 @@ fn closest(line: &[u8]) -> String {
     format!("closest are {}", told.collect::<Vec<_>>().join(", and "))
 }
 
+/// Whether a line has a NUL, or several controls that no text has.
+fn is_binary(line: &[u8]) -> bool {
+    let is_odd = |byte: &&u8| **byte < b' ' && ![b'\t', b'\r', b'\x1b'].contains(*byte);
+    line.contains(&0) || line.iter().filter(is_odd).count() > 1
+}
+
 /// A line that is in no format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unknown {
@@ -282,8 +288,7 @@ impl Unknown {
         Some(Self {
             line: number,
             excerpt: shown(line, EXCERPT),
-            // No text has a NUL or one of the controls before the tabulator.
-            is_binary: line.iter().any(|byte| *byte < b'\t'),
+            is_binary: is_binary(line),
             closest: closest(line.strip_suffix(b"\r").unwrap_or(line)),
         })
     }

@@ -466,8 +466,8 @@ fn ledger_rows(text: &mut String, ledger: &LedgerStatus) {
     );
     row(text, "ledger", &times);
     let [server, proxy, always_on] = energies([&ledger.server, &ledger.proxy, &ledger.always_on]);
-    let used = format!("server {server} + proxy {proxy}; always on {always_on}");
-    row(text, "energy", &used);
+    row(text, "energy", &format!("server {server} + proxy {proxy}"));
+    row(text, "always on", &always_on);
     let metered = [&ledger.server_parts, &ledger.proxy_parts].iter().any(|it| it.measured_s > 0.0);
     if metered {
         row(text, "server", &provenance(&ledger.server.provenance));

@@ -374,7 +374,7 @@ fn an_earlier_report_outlives_a_failed_analysis() {
     let (old, new) = (desk.write("old.html", "old"), desk.path("new.html"));
     let none = desk.path("none.log");
     for page in [&old, &new] {
-        assert!(desk.said(&[&none, "--html", page]).starts_with("exit status: 1"));
+        assert!(desk.said(&[&none, "--html", page]).starts_with("exit status: 2"));
     }
     assert_eq!(fs::read_to_string(&old).unwrap(), "old");
     assert!(!Path::new(&new).exists(), "no empty report is left behind");

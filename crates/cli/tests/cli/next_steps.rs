@@ -35,8 +35,11 @@ fn checked(text: &str) -> String {
 fn a_misplaced_key_is_sent_to_its_table() {
     for (added, wanted) in [
         ("sla.share = 0.5", "unknown key `site.sla`: write it below `[site.scenario]`"),
-        ("policy = \"always-on\"", "unknown key `site.policy`: write it below `[site.scenario]`"),
-        ("min_on = \"5m\"", "`site.min_on`: write it below `[site.scenario.server]`"),
+        ("policy = \"always-on\"", "write it below `[site.pool]` or `[site.scenario]`"),
+        (
+            "min_on = \"5m\"",
+            "`site.min_on`: write it below `[site.pool]` or `[site.scenario.server]`",
+        ),
         ("[electricity]\nprice_per_kwh = 0.3", "or as `[scenario.electricity]`"),
         ("[site]\nname = \"c\"", "`site` is a list of tables: write `[[site]]` for each"),
     ] {
@@ -93,6 +96,9 @@ fn what_cannot_be_used_is_described() {
     let folder = tempfile::tempdir().unwrap();
     let binary = folder.path().join("program");
     fs::write(&binary, b"\x7fELF\x02\x01\x01\0\0\xff\xfe\n").unwrap();
+    let jobs = folder.path().join("jobs");
+    fs::write(&jobs, "a: true\nb: true\n").unwrap();
+    let jobs = jobs.display().to_string();
     let (dir, binary) = (folder.path().display().to_string(), binary.display().to_string());
     for (line, wanted) in [
         (&["check", "-c", &dir][..], "it is a folder: name the file"),
@@ -105,7 +111,7 @@ fn what_cannot_be_used_is_described() {
         (&["demo", "--dashboard", "8080"], "write ADDRESS:PORT, such as 0.0.0.0:8080"),
         (&["record", "-o", "x.txt"], "x.txt has no known format"),
         (&["send", &binary, "tls://127.0.0.1:9"], "there is no ticket in the environment's"),
-        (&["schedule", "--profile", "/no/x", "--jobs", &binary], "/no/x"),
+        (&["schedule", "--profile", "/no/x", "--jobs", &jobs], "/no/x"),
         (
             &["init", "--yes", "--origin", "http://127.0.0.1:9/foo", "--power", "agent"],
             "leave out the path `/foo`",
