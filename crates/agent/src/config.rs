@@ -268,7 +268,7 @@ impl Config {
     /// Reads a text; `name` is how errors call it.
     pub fn parse(text: &str, name: &str) -> Result<Self, Error> {
         let config: Self = toml::from_str(text).map_err(|error| {
-            match ConfigError::syntax(name, text, &error) {
+            match ConfigError::syntax::<Self>(name, text, &error) {
                 ConfigError::Wrong { place, message, excerpt } => {
                     Error::Config { name: place, message: message + &excerpt }
                 }

@@ -28,6 +28,12 @@ pub(crate) fn load(args: &ConfigArgs) -> Result<Config, Failure> {
 fn unusable(args: &ConfigArgs, error: &ConfigError) -> Failure {
     let path = args.config.display();
     let hint = match error {
+        ConfigError::Unreadable { source, .. } if source.kind() == ErrorKind::IsADirectory => {
+            format!("it is a folder: name the file, as in `-c {path}/nightwatt.toml`")
+        }
+        ConfigError::Unreadable { source, .. } if source.kind() == ErrorKind::InvalidData => {
+            "it is not a text in UTF-8: `-c FILE` names a configuration".to_owned()
+        }
         ConfigError::Unreadable { .. } => {
             "run `nightwatt init` to write one, or give its path with `-c FILE`".to_owned()
         }
@@ -73,7 +79,7 @@ pub(crate) fn forgive(args: &ClientArgs) -> Result<Forgiven, Failure> {
 pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure> {
     match ask(args, order)? {
         Reply::Purged(count) => Ok(count),
-        Reply::Error(message) => Err(Failure::saying(message)),
+        Reply::Error(message) => Err(without_hint(message)),
         _ => Err(unexpected()),
     }
 }
@@ -82,7 +88,7 @@ pub(crate) fn purge(args: &GatewayArgs, order: &Order) -> Result<usize, Failure>
 pub(crate) fn mirror(args: &GatewayArgs, order: &Order) -> Result<MirrorReply, Failure> {
     match ask(args, order)? {
         Reply::Mirror(reply) => Ok(*reply),
-        Reply::Error(message) => Err(Failure::saying(message)),
+        Reply::Error(message) => Err(without_hint(message)),
         _ => Err(unexpected()),
     }
 }
@@ -91,7 +97,7 @@ pub(crate) fn mirror(args: &GatewayArgs, order: &Order) -> Result<MirrorReply, F
 pub(crate) fn reload(args: &GatewayArgs) -> Result<Reloaded, Failure> {
     match ask(args, &Order::Reload)? {
         Reply::Reloaded(done) => Ok(done),
-        Reply::Error(message) => Err(Failure::saying(message)),
+        Reply::Error(message) => Err(without_hint(message)),
         _ => Err(unexpected()),
     }
 }
@@ -123,7 +129,17 @@ fn unexpected() -> Failure {
     Failure::saying("the gateway answered something else than it was asked")
 }
 
+/// What the gateway does not do, or a name that it does not know: a mistake on the command line.
+fn without_hint(message: String) -> Failure {
+    let is_about_name = control::is_about_name(&message);
+    let failure = Failure::saying(message);
+    if is_about_name { failure.into_usage() } else { failure }
+}
+
 fn refused(message: String) -> Failure {
+    if control::is_about_name(&message) {
+        return without_hint(message);
+    }
     Failure::saying(message).hint("`nightwatt status` shows its sites and what they are doing")
 }
 

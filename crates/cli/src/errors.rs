@@ -31,6 +31,19 @@ impl Failure {
         Self::of(ExitStatus::Usage, error)
     }
 
+    /// The command failed. If a file that the command line names is missing, is a folder or may not be read, the command
+    /// line is wrong.
+    pub(crate) fn of_input(error: &(dyn Error + 'static)) -> Self {
+        use std::io::ErrorKind::{IsADirectory, NotFound, PermissionDenied};
+        let mut causes =
+            std::iter::successors(Some(error), |error: &&(dyn Error + 'static)| (*error).source());
+        let is_of_file = causes.any(|error| {
+            let error = error.downcast_ref::<std::io::Error>();
+            error.is_some_and(|it| [NotFound, IsADirectory, PermissionDenied].contains(&it.kind()))
+        });
+        Self::of(if is_of_file { ExitStatus::Usage } else { ExitStatus::Failed }, error)
+    }
+
     /// The command failed; `what` says so in our own words.
     pub(crate) fn because(what: impl Into<String>, cause: &dyn Error) -> Self {
         Self { status: ExitStatus::Failed, explained: Explained::because(what, cause) }

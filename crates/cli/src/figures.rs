@@ -6,6 +6,7 @@ pub(crate) use nightwatt_energy::display::bytes;
 use nightwatt_energy::duration_text;
 use nightwatt_energy::energy::{Energy, Provenance};
 use nightwatt_energy::quantity::JOULES_PER_KWH;
+use nightwatt_report::figures::with_half_width;
 use nightwatt_report::grouped;
 
 /// Groups thousands: `1,234,567`.
@@ -50,6 +51,14 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
+/// What is saved against a server that is always on: `12.3 %`, or that more is used.
+pub(crate) fn saving(share: f64) -> String {
+    if share < -0.0005 {
+        return format!("−{} (uses more than a server that is always on)", percent(-share));
+    }
+    percent(share.max(0.0))
+}
+
 /// A part of a whole: `3 of 40 visits (7.5 %)`.
 pub(crate) fn part(some: u64, all: u64, of: &str) -> String {
     let share = if all == 0 { String::new() } else { format!(" ({})", percent(ratio(some, all))) };
@@ -80,7 +89,10 @@ pub(crate) fn energies<const N: usize>(all: [&Energy; N]) -> [String; N] {
     };
     all.map(|it| {
         let (figure, margin) = (it.joules.get() / unit, it.uncertainty.get() / unit);
-        format!("{figure:.digits$} ± {margin:.digits$} {name}")
+        match with_half_width(figure, margin) {
+            Some([figure, margin]) => format!("{figure} ± {margin} {name}"),
+            None => format!("{figure:.digits$} ± {margin:.digits$} {name}"),
+        }
     })
 }
 
@@ -130,7 +142,7 @@ mod tests {
         let told = |joules| energy(&Energy::modelled(Joules(joules), 0.05, "m"));
         assert_eq!(told(3.6e6), "1.000 ± 0.050 kWh");
         assert_eq!(told(43.3 * 600.0), "7.22 ± 0.36 Wh");
-        assert_eq!(told(43.3 * 60.0), "2598.0 ± 129.9 J");
+        assert_eq!(told(43.3 * 60.0), "2600 ± 130 J");
         assert_eq!(told(43.3), "43.3 ± 2.2 J");
     }
 
@@ -138,6 +150,6 @@ mod tests {
     fn energies_beside_each_other_have_one_unit() {
         let of = |joules| Energy::modelled(Joules(joules), 0.05, "m");
         let told = energies([&of(36.0), &of(7200.0)]);
-        assert_eq!(told, ["0.01 ± 0.00 Wh", "2.00 ± 0.10 Wh"]);
+        assert_eq!(told, ["0.01000 ± 0.00050 Wh", "2.00 ± 0.10 Wh"]);
     }
 }

@@ -8,7 +8,8 @@ use crate::commands::{Cli, Group, LISTED, Listed};
 
 /// The command line with its grouped help.
 pub(crate) fn command() -> Command {
-    let command = flowing(Cli::command());
+    // clap takes 100 columns where there is no terminal.
+    let command = flowing(Cli::command()).max_term_width(80);
     let contents = contents(&command);
     command.help_template(format!(
         "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{contents}\nOptions:\n{{options}}\n\n\

@@ -33,6 +33,7 @@ const RENAMED: &[Renamed] = &[
     renamed("published", "--csv", "--table"),
     renamed("replay", "--csv", "--rows"),
     renamed("reproduce", "--report", "--html"),
+    renamed("schedule", "--for", "--goal"),
     renamed("tcp fetch", "-c", "--connections"),
     renamed("tcp fetch", "-m", "-s"),
     renamed("tcp fetch", "--csv", "--rows"),

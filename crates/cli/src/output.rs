@@ -48,9 +48,29 @@ pub(crate) fn say_result(
     Ok(())
 }
 
-/// Writes to stderr. If even that fails, the error cannot be reported anywhere.
+/// Writes to stderr. If even that fails, the error cannot be reported anywhere. On a terminal, lines are no wider than it;
+/// in a file or a pipe they stay whole, for programs that look for words.
 pub(crate) fn complain(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", printable(text));
+    let text = match tcgetwinsize(io::stderr()) {
+        Ok(size) if size.ws_col > 0 => {
+            Cow::Owned(wrapped(text, usize::from(size.ws_col).clamp(NARROWEST, WIDEST)))
+        }
+        _ => Cow::Borrowed(text),
+    };
+    let _ = writeln!(io::stderr(), "{}", printable(&text));
+}
+
+/// The text with lines of at most `width` columns. Lines of a file that are shown stay whole, with the mark under them.
+fn wrapped(text: &str, width: usize) -> String {
+    let is_of_file = |line: &str| {
+        let rest = line.trim_start().trim_start_matches(|it: char| it.is_ascii_digit());
+        rest.trim_start().starts_with('|')
+    };
+    let wrapped = |line: &str| match is_of_file(line) {
+        true => line.to_owned(),
+        false => nightwatt_report::folded(line, width),
+    };
+    text.split('\n').map(wrapped).collect::<Vec<_>>().join("\n")
 }
 
 /// Lines are no wider than this, also on a wider terminal.
@@ -125,6 +145,17 @@ fn printable(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_wrapped_but_not_the_line_of_a_file_in_it() {
+        let line = format!("12 | key = \"{}\"", "x ".repeat(30));
+        let mark = format!("   | {}^^^", " ".repeat(40));
+        let text =
+            format!("error: a.toml:12:1: this is not a number\n   |\n{line}\n{mark}\nhint: no");
+        let shown =
+            format!("error: a.toml:12:1: this is not\n  a number\n   |\n{line}\n{mark}\nhint: no");
+        assert_eq!(wrapped(&text, 34), shown);
+    }
 
     #[test]
     fn a_table_is_cut_to_what_a_terminal_shows() {

@@ -1,5 +1,6 @@
 //! Parses values on the command line.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use nightwatt_energy::duration_text;
@@ -9,6 +10,16 @@ pub(crate) fn as_words(values: impl IntoIterator<Item = impl ToString>) -> Strin
     let word = |text: String| if text.contains(' ') { format!("'{text}'") } else { text };
     let words: Vec<String> = values.into_iter().map(|value| word(value.to_string())).collect();
     words.join(", ")
+}
+
+/// An address with a port: `0.0.0.0:80`, `[::]:80`.
+pub(crate) fn address(word: &str) -> Result<SocketAddr, String> {
+    word.parse().map_err(|_| {
+        let port = word.trim_start_matches(':').parse().unwrap_or(80_u16);
+        format!(
+            "`{word}` is not an address: write ADDRESS:PORT, such as 0.0.0.0:{port} or [::]:{port}"
+        )
+    })
 }
 
 /// `50ms`, `5s`, `1h30m`.

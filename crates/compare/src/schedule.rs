@@ -45,7 +45,7 @@ impl Schedule {
     /// The schedule as text for a terminal.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "{}: {} combinations, {} to {} runs, retries apart\n\nThe first block, in this order:\n",
+            "{}: {} combinations, {} to {} runs (retries not counted)\n\nThe first block, in this order:\n",
             self.title,
             self.cells.len(),
             self.least_runs,
@@ -55,7 +55,7 @@ impl Schedule {
             let _ = writeln!(text, "  {}", self.cells[*cell]);
         }
         text.push_str(
-            "\nEvery block is in an order of its own. How long it takes shows in the first one.",
+            "\nEach block has its own random order. The first one shows how long a block lasts.",
         );
         if !self.missing.is_empty() {
             let list = self.missing.join("\n  ");

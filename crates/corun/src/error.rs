@@ -77,7 +77,7 @@ impl Error {
         match self {
             Self::Run(error) => error.hint(),
             Self::Profile { .. } => Some(
-                "measure the kinds of jobs with `nightwatt corun PLAN --fresh`, which writes PLAN.results",
+                "measure the kinds of jobs with `nightwatt corun PLAN`, which writes PLAN.results",
             ),
             Self::Plan(_)
             | Self::CommandLine(_)

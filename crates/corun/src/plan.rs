@@ -151,8 +151,8 @@ type Wrong = (String, String);
 impl Plan {
     /// Reads a plan file; `name` is what errors call it, `title` the heading if the plan has none.
     pub fn read(name: &str, title: &str, text: &str) -> Result<Self, ConfigError> {
-        let file: PlanFile =
-            toml::from_str(text).map_err(|error| ConfigError::syntax(name, text, &error))?;
+        let file: PlanFile = toml::from_str(text)
+            .map_err(|error| ConfigError::syntax::<PlanFile>(name, text, &error))?;
         let plan = Self::of(file, title, text);
         plan.map_err(|(key, message)| ConfigError::value(name, text, &key, message))
     }

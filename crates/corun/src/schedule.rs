@@ -59,7 +59,7 @@ impl Schedule {
     /// The schedule as text for a terminal.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "{}: {} groups, {} to {} runs, retries apart\njobs share {}\n\nThe first block, in this order:\n",
+            "{}: {} groups, {} to {} runs (retries not counted)\njobs share {}\n\nThe first block, in this order:\n",
             self.title,
             self.groups.len(),
             self.least_runs,
@@ -71,7 +71,7 @@ impl Schedule {
             let cpus: Vec<String> = group.cpus.iter().map(|cpus| words(cpus)).collect();
             let _ = writeln!(text, "  {} on CPUs {}", group.name, cpus.join(" | "));
         }
-        text.push_str("\nEvery block is in an order of its own.");
+        text.push_str("\nEach block has its own random order.");
         text
     }
 }

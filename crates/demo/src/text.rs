@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use nightwatt_energy::quantity::JOULES_PER_KWH;
+use nightwatt_report::figures::with_half_width;
 
 use super::report::DemoReport;
 
@@ -172,6 +173,8 @@ impl DemoReport {
         let (energy, sure) = (&self.energy_j, &self.energy_uncertainty_j);
         let model = &self.provenance.model;
         writeln!(out, "Energy, modelled ({model})")?;
+        let on_w = self.scenario.server.on_w;
+        writeln!(out, "  assumes {on_w} W awake (not measured)")?;
         let rows = [
             ("server", energy.server, sure.server),
             ("proxy", energy.proxy, sure.proxy),
@@ -180,7 +183,9 @@ impl DemoReport {
         ];
         for (name, joules, uncertainty) in rows {
             let (kwh, plus_minus) = (joules / JOULES_PER_KWH, uncertainty / JOULES_PER_KWH);
-            writeln!(out, "  {name:<42}{kwh:>9.4} kWh ± {plus_minus:.4}")?;
+            let [kwh, plus_minus] = with_half_width(kwh, plus_minus)
+                .unwrap_or_else(|| [kwh, plus_minus].map(|it| format!("{it:.4}")));
+            writeln!(out, "  {name:<42}{kwh:>9} ± {plus_minus} kWh")?;
         }
         writeln!(
             out,

@@ -66,6 +66,9 @@ pub struct Forgiven {
     pub clients: usize,
     /// The spent budgets that were restored, by their rules.
     pub budgets: BTreeSet<String>,
+    /// Whether there is more in a budget now than before.
+    #[serde(default)]
+    pub restored: bool,
 }
 
 /// Log-ins that failed.
@@ -161,7 +164,9 @@ pub(crate) fn forgive<'a>(
     let payer = stranger(key);
     let mut forgiven = Forgiven::default();
     for site in sites {
+        let before = site.supervisor.budget_left(&payer);
         let budgets = site.supervisor.forgive(&payer);
+        forgiven.restored |= site.supervisor.budget_left(&payer) != before;
         forgiven.budgets.extend(budgets.into_iter().map(|it| it.as_str().to_owned()));
         forgiven.clients += site.classifier().forgive(key, agent);
     }

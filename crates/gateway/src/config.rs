@@ -331,8 +331,8 @@ impl Config {
 
     /// Reads and checks the text of a file; `name` is its name in errors.
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        let mut config: Self =
-            toml::from_str(text).map_err(|error| ConfigError::syntax(name, text, &error))?;
+        let mut config: Self = toml::from_str(text)
+            .map_err(|error| ConfigError::syntax::<Self>(name, text, &error))?;
         config.check().map_err(|(key, message)| ConfigError::value(name, text, &key, message))?;
         listening::check(&config)
             .map_err(|(keys, message)| ConfigError::clash(name, text, &keys, message))?;
@@ -552,7 +552,7 @@ fn check_waits(wake_timeout: Duration, sleep_timeout: Duration) -> Result<(), Wr
         if time.is_zero() {
             return wrong(
                 key,
-                format!("`{key}` is 0: nothing happens in no time; leave it out for the default"),
+                format!("`{key}` is 0, but it must be longer than 0; leave it out for the default"),
             );
         }
     }

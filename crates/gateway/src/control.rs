@@ -35,6 +35,16 @@ use crate::site::Site;
 use crate::status::{Reloaded, Status};
 use crate::supervisor::{Supervisor, end};
 
+/// How an error begins that is about a name which no site has.
+const UNKNOWN_SITE: &str = "there is no site `";
+/// How an error begins that asks for the name of a site.
+const WHICH_SITE: &str = "there are several sites: ";
+
+/// Whether an error is about the name of a site, and not about what was ordered.
+pub fn is_about_name(error: &str) -> bool {
+    [UNKNOWN_SITE, WHICH_SITE].iter().any(|begin| error.starts_with(begin))
+}
+
 /// A line longer than this is no order.
 pub const LONGEST: u64 = 64 << 10;
 
@@ -455,10 +465,10 @@ fn named<'a>(gateway: &'a Gateway, name: Option<&str>) -> Result<&'a Arc<Site>, 
         || gateway.serving.sites.iter().map(|site| &*site.name).collect::<Vec<_>>().join(", ");
     match (name, gateway.serving.sites.as_slice()) {
         (None, [only]) => Ok(only),
-        (None, _) => Err(format!("say which site: {}", names())),
+        (None, _) => Err(format!("{WHICH_SITE}name one of {}", names())),
         (Some(name), sites) => {
             let found = sites.iter().find(|site| *site.name == *name);
-            found.ok_or_else(|| format!("there is no such site; there are: {}", names()))
+            found.ok_or_else(|| format!("{UNKNOWN_SITE}{name}`; there are: {}", names()))
         }
     }
 }

@@ -113,7 +113,7 @@ impl Site {
             retry_after_s: server.blocked_for.as_secs_f64(),
             wake_time_s: server.wake_time.as_secs_f64(),
             wake_loops: server.wake_loops,
-            in_flight: server.in_flight,
+            in_flight: server.in_flight.saturating_sub(server.background),
             connections,
             held: server.held,
             policy: self.scenario.policy.to_string(),
@@ -286,6 +286,11 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
     };
     Some(match server.hindrance? {
         Hindrance::NotAwake => return None,
+        Hindrance::InFlight(_)
+            if server.background > 0 && server.in_flight == server.background =>
+        {
+            "copies of pages that are confirmed before it sleeps".to_owned()
+        }
         Hindrance::InFlight(count) => {
             let of = |count: u32, what: &str| {
                 let s = if count == 1 { "" } else { "s" };

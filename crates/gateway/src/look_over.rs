@@ -32,6 +32,10 @@ impl Gateway {
 
     /// Settings and files that let other users of this machine read secrets, or harm the gateway.
     pub fn risks(config: &Config) -> Vec<String> {
-        [state_dir::risks(&config.state_dir), secrets::risks(config)].concat()
+        let unused = config.site.iter().filter_map(|site| {
+            let why = site.mirror.unused(site.kind)?;
+            Some(format!("site `{}`: {why}", site.name))
+        });
+        [state_dir::risks(&config.state_dir), secrets::risks(config), unused.collect()].concat()
     }
 }

@@ -190,7 +190,7 @@ pub struct SiteStatus {
     /// How many times since the start it was found being woken repeatedly without serving a request.
     #[serde(default)]
     pub wake_loops: u64,
-    /// Exchanges with the server under way, including connections that are passed through.
+    /// Exchanges with the server under way for clients, including connections that are passed through.
     pub in_flight: u32,
     /// Of these, connections that are passed through and keep it awake.
     #[serde(default)]

@@ -93,6 +93,8 @@ struct Managed {
     scratch: Vec<Action>,
     /// Exchanges of a pool's server that are tunnels.
     tunnels: u32,
+    /// Exchanges without a client, which renew copies.
+    background: u32,
     /// The last published value of [`PowerManager::is_free`].
     free: bool,
     /// The server's last reason for not sleeping.
@@ -160,6 +162,7 @@ impl Supervisor {
             askers: Vec::new(),
             scratch: Vec::new(),
             tunnels: 0,
+            background: 0,
             free: false,
             inhibited_by: None,
             failure: None,
@@ -335,7 +338,7 @@ impl Supervisor {
         managed.book(now, false);
         let hours = managed.meters.hours();
         let (inhibited_by, failure) = (managed.inhibited_by.clone(), managed.failure.clone());
-        let tunnels = managed.tunnels;
+        let (tunnels, background) = (managed.tunnels, managed.background);
         let server = &mut managed.manager;
         SupervisorStatus {
             hours,
@@ -349,6 +352,7 @@ impl Supervisor {
             sla: server.sla_use(now),
             in_flight: server.in_flight(),
             tunnels,
+            background,
             held: server.held(),
             hindrance: server.kept_awake_by(now),
             awake_hours_in: server.awake_hours_in(now),

@@ -2,10 +2,12 @@
 
 mod parser;
 mod place;
+mod tables;
 
 use std::ops::Range;
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -33,9 +35,10 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// An error of the parser in a file of this name and text.
-    pub fn syntax(name: &str, text: &str, error: &toml::de::Error) -> Self {
-        let message = parser::explain(text, error.message(), error.span().as_ref());
+    /// An error of the parser in a file of this name and text, which was to be read as a `T`.
+    pub fn syntax<T: DeserializeOwned>(name: &str, text: &str, error: &toml::de::Error) -> Self {
+        let parse = |text: &str| toml::from_str::<T>(text).err().map(|it| it.message().to_owned());
+        let message = parser::explain(text, error.message(), error.span().as_ref(), &parse);
         Self::at(name, text, error.span(), message)
     }
 
@@ -45,7 +48,7 @@ impl ConfigError {
         // An empty value does not show which key it is of.
         let message = match message.strip_prefix("``") {
             Some(_) => format!("`{}`: {message}", without_numbers(key)),
-            None => message,
+            None => with_full_key(message, text, key),
         };
         Self::at(name, text, find_key(text, key), message)
     }
@@ -76,6 +79,30 @@ impl ConfigError {
 fn without_numbers(key: &str) -> String {
     let parts = key.split('.').filter(|part| part.parse::<usize>().is_err());
     parts.collect::<Vec<_>>().join(".")
+}
+
+/// The message, which may begin with the last words of the key, with all of them and the name of the table that it is
+/// in: `` `site.scenario.sla.share` of site `wiki` is 10 ``.
+fn with_full_key(message: String, text: &str, key: &str) -> String {
+    let full = without_numbers(key);
+    let begin = message.strip_prefix('`').and_then(|rest| rest.split_once('`'));
+    match begin {
+        Some((short, rest)) if full == short || full.ends_with(&format!(".{short}")) => {
+            let of = table_name(text, key).map_or_else(String::new, |name| format!(" of {name}"));
+            format!("`{full}`{of}{rest}")
+        }
+        _ => message,
+    }
+}
+
+/// The name of a table that is one of several: ``site `wiki` `` for `site.1.name`.
+fn table_name(text: &str, key: &str) -> Option<String> {
+    let mut parts = key.split('.');
+    let (list, index) = (parts.next()?, parts.next()?.parse::<usize>().ok()?);
+    let file: toml::Table = text.parse().ok()?;
+    let tables = file.get(list)?.as_array().filter(|it| it.len() > 1)?;
+    let name = tables.get(index)?.get("name")?.as_str()?;
+    Some(format!("{list} `{name}`"))
 }
 
 /// Line and column of a place, and the line itself with a mark under it, after a line break.
@@ -153,10 +180,29 @@ mod tests {
     }
 
     #[test]
+    fn a_key_has_its_full_name_and_one_of_several_tables_its_own() {
+        let said = |text: &str, key: &str, message: &str| {
+            let error = ConfigError::value("x.toml", text, key, message.to_owned()).to_string();
+            error.lines().next().unwrap_or_default().split_once(": ").unwrap().1.to_owned()
+        };
+        let two = "[[site]]\nname = \"blog\"\n[[site]]\nname = \"wiki\"\nsla.share = 10\n";
+        let message = "`sla.share` is 10, but a share must lie between 0 and 1";
+        assert_eq!(
+            said(two, "site.1.sla.share", message),
+            "`site.sla.share` of site `wiki` is 10, but a share must lie between 0 and 1"
+        );
+        let one = "[[site]]\nname = \"wiki\"\nsla.share = 10\n";
+        assert!(said(one, "site.0.sla.share", message).starts_with("`site.sla.share` is 10"));
+        // What is not the key stays.
+        assert_eq!(said(two, "site.1.name", "`wiki` is long"), "`wiki` is long");
+        assert_eq!(said(two, "site.1.sla.share", "`share_` is 10"), "`share_` is 10");
+    }
+
+    #[test]
     fn words_before_those_of_the_parser_stay() {
         let text = "[[environment]]\nname = \"a\"\nimag = \"x\"\n";
         let span = text.find("[[").map(|at| at..at + 15);
-        let said = |message: &str| parser::explain(text, message, span.as_ref());
+        let said = |message: &str| parser::explain(text, message, span.as_ref(), &|_| None);
         assert_eq!(
             said(
                 "environment `a`: `lxc`: unknown field `imag`, expected `image` or `within` (or `pin`, as for all)"
@@ -173,7 +219,7 @@ mod tests {
     #[test]
     fn an_error_of_the_parser_has_its_place() {
         let error = toml::from_str::<toml::Table>("a = \n").unwrap_err();
-        let error = ConfigError::syntax("x.toml", "a = \n", &error).to_string();
+        let error = ConfigError::syntax::<toml::Table>("x.toml", "a = \n", &error).to_string();
         assert!(error.starts_with("x.toml:1:"), "{error}");
     }
 }

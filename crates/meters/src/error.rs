@@ -50,7 +50,7 @@ pub enum MeterError {
         error: io::Error,
     },
     /// The meter said what its protocol does not allow.
-    #[error("meter `{meter}` said what makes no sense: {what}")]
+    #[error("meter `{meter}` gave an answer that cannot be used: {what}")]
     Nonsense {
         /// Its name.
         meter: String,

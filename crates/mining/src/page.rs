@@ -67,11 +67,14 @@ impl Mining {
             || "fees that are not known".to_owned(),
             |fees| format!("{} of fees", short(fees)),
         );
+        let worth = self.per_coin.map_or_else(
+            || "the price of a coin is not known".to_owned(),
+            |price| format!("a coin is worth {} {currency}", short(price)),
+        );
         let terms = format!(
-            "Energy at {} {currency}/kWh; a block brings {} {symbol} and {fees}, a coin is worth {} {currency}.",
+            "Energy at {} {currency}/kWh; a block brings {} {symbol} and {fees}, {worth}.",
             self.per_kwh,
             money(self.reward),
-            money(self.per_coin),
         );
         let mut blocks = vec![Text::from(terms).into()];
         if self.devices.is_empty() {

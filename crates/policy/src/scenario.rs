@@ -259,6 +259,34 @@ impl Scenario {
         })
     }
 
+    /// Checks that no length of time keeps the server awake for ever, or is no time at all.
+    fn check_lengths(&self) -> Result<(), BadValue> {
+        const DAY: Duration = Duration::from_hours(24);
+        const WITHIN_A_DAY: &str = "it must last from 0 to 24h";
+        let Self { server, sla, crawl_window, .. } = self;
+        let minute = Duration::from_mins(1);
+        let lengths = [
+            ("sla.window", sla.window, minute..=366 * DAY, "it must last from 1m to 366d"),
+            (
+                "crawl_window.opens",
+                crawl_window.opens,
+                Duration::ZERO..=DAY,
+                "it is a time of day: 0 to 24h",
+            ),
+            ("crawl_window.length", crawl_window.length, Duration::ZERO..=DAY, WITHIN_A_DAY),
+            ("server.wake_time", server.wake_time, Duration::ZERO..=DAY, WITHIN_A_DAY),
+            ("server.sleep_time", server.sleep_time, Duration::ZERO..=DAY, WITHIN_A_DAY),
+            ("server.min_on", server.min_on, Duration::ZERO..=DAY, WITHIN_A_DAY),
+            ("server.quiet", server.quiet, Duration::ZERO..=DAY, WITHIN_A_DAY),
+        ];
+        for (key, value, range, rule) in lengths {
+            if !range.contains(&value) {
+                return Err(BadValue { key, value: duration_text::format(value), rule });
+            }
+        }
+        Ok(())
+    }
+
     /// Checks that every figure can be true.
     pub fn check(&self) -> Result<(), BadValue> {
         let watts = "watts must be a number from 0 to 100,000";
@@ -282,49 +310,7 @@ impl Scenario {
         self.sla.check()?;
         self.check_hours()?;
         self.check_delay_price()?;
-        let day = Duration::from_hours(24);
-        let lengths = [
-            (
-                "sla.window",
-                self.sla.window,
-                Duration::from_mins(1),
-                day * 366,
-                "it must last from 1m to 366d",
-            ),
-            (
-                "crawl_window.opens",
-                self.crawl_window.opens,
-                Duration::ZERO,
-                day,
-                "it is a time of day: 0 to 24h",
-            ),
-            (
-                "crawl_window.length",
-                self.crawl_window.length,
-                Duration::ZERO,
-                day,
-                "it must last from 0 to 24h",
-            ),
-            (
-                "server.wake_time",
-                self.server.wake_time,
-                Duration::ZERO,
-                day,
-                "it must last from 0 to 24h",
-            ),
-            (
-                "server.sleep_time",
-                self.server.sleep_time,
-                Duration::ZERO,
-                day,
-                "it must last from 0 to 24h",
-            ),
-        ];
-        for (key, value, least, most, rule) in lengths {
-            if !(least..=most).contains(&value) {
-                return Err(BadValue { key, value: duration_text::format(value), rule });
-            }
-        }
+        self.check_lengths()?;
         self.electricity.check()
     }
 }
@@ -380,6 +366,8 @@ mod tests {
             ("[server]\noff_w = 50", "server.off_w"),
             ("[sla]\nshare = 10", "sla.share"),
             ("[sla]\nwindow = \"1s\"", "sla.window"),
+            ("[server]\nmin_on = \"500d\"", "server.min_on"),
+            ("[server]\nquiet = \"25h\"", "server.quiet"),
             ("[electricity]\ncurrency = \"euro\"", "electricity.currency"),
         ] {
             let scenario: Scenario = toml::from_str(text).unwrap();

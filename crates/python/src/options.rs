@@ -72,7 +72,7 @@ impl ScenarioArgs {
             (Some(path), _) => scenario_file::read(path)
                 .map_err(|error| usage(py, &error, Some(error.hint())))?,
             (None, Some(json)) => serde_json::from_str(json).map_err(|error| {
-                let what = Explained::because("`scenario` is no scenario", &error);
+                let what = Explained::because("`scenario` is not a scenario", &error);
                 let hint = "write what a configuration has under `[scenario]`: a dict for each table, as `server`";
                 raised(py, Kind::Usage, &what.maybe_hint(Some(hint)))
             })?,

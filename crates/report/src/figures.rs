@@ -43,6 +43,24 @@ pub fn rounded(value: f64, half_width: Option<f64>) -> String {
     format!("{value:.*}", usize::try_from(-last).unwrap_or(0))
 }
 
+/// A value and its half-width, both down to the second digit of the half-width (JCGM 100:2008, 7.2.6). Nothing if the
+/// half-width is not known: then no digit is known to be beyond it.
+pub fn with_half_width(value: f64, half_width: f64) -> Option<[String; 2]> {
+    if !value.is_finite() || !half_width.is_finite() || half_width <= 0.0 {
+        return None;
+    }
+    let last = half_width.log10().floor() as i32 - 1;
+    let step = 10_f64.powi(last);
+    let shown = |it: f64| {
+        if last > 0 {
+            format!("{:.0}", (it / step).round() * step)
+        } else {
+            format!("{it:.*}", usize::try_from(-last).unwrap_or(0))
+        }
+    };
+    Some([shown(value), shown(half_width)])
+}
+
 /// A number with four digits that count.
 pub fn significant(value: f64) -> String {
     if value == 0.0 {
@@ -68,7 +86,7 @@ pub fn accuracy(share: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{accuracy, grouped, rounded, significant};
+    use super::{accuracy, grouped, rounded, significant, with_half_width};
 
     /// By hand, from JCGM 100:2008, 7.2.6: digits beyond the uncertainty say nothing.
     #[test]
@@ -88,6 +106,22 @@ mod tests {
         }
         assert_eq!(rounded(12.3456, None), "12.35");
         assert_eq!(rounded(0.0, Some(1.0)), "0");
+    }
+
+    /// The first is the guide's own example: 100.021 47(35) g.
+    #[test]
+    fn a_half_width_keeps_two_digits_and_so_does_its_value() {
+        for (value, half_width, text) in [
+            (100.021_471_2, 0.000_351, Some(["100.02147", "0.00035"])),
+            (3137.1, 156.9, Some(["3140", "160"])),
+            (1.0392, 0.0520, Some(["1.039", "0.052"])),
+            (0.0, 5.0, Some(["0.0", "5.0"])),
+            (12.0, 0.0, None),
+            (12.0, f64::NAN, None),
+        ] {
+            let wanted = text.map(|it| it.map(str::to_owned));
+            assert_eq!(with_half_width(value, half_width), wanted, "{value} ± {half_width}");
+        }
     }
 
     #[test]

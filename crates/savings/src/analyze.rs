@@ -84,6 +84,21 @@ pub struct AnalyzeOptions {
     pub scenario: Scenario,
     /// What the operator says about clients.
     pub classes: ClassifierConfig,
+    /// The configuration that the scenario is from; none: it is from a file of its own, or the default.
+    pub tables: Option<Tables>,
+    /// The site is an application: it has no mirror, whatever its server answers.
+    pub is_app: bool,
+}
+
+/// Where in a configuration the figures of a scenario stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tables {
+    /// The path of the configuration, as given.
+    pub file: String,
+    /// The table of its server, as it is written: `[scenario.server]`.
+    pub server: String,
+    /// The table of prices.
+    pub electricity: String,
 }
 
 /// Policies that are compared as `serve` would run them, beside the scenario's own.

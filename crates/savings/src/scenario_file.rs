@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use nightwatt_host::ConfigError;
-use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::scenario::{BadValue, Scenario};
 
 /// Why a file is not a scenario.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum Error {
         source: io::Error,
     },
     /// It has something else in it.
-    #[error("{} is no scenario\n{place}", path.display())]
+    #[error("{} is not a scenario\n{place}", path.display())]
     NoScenario {
         /// Which.
         path: PathBuf,
@@ -48,6 +48,14 @@ pub fn read(path: &Path) -> Result<Scenario, Error> {
         fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
     toml::from_str(&text).map_err(|error| Error::NoScenario {
         path: path.to_owned(),
-        place: ConfigError::syntax(&path.display().to_string(), &text, &error).to_string(),
+        place: ConfigError::syntax::<Scenario>(&path.display().to_string(), &text, &error)
+            .to_string(),
     })
+}
+
+/// A value of a file that cannot be true, with its line.
+pub fn bad_value(path: &Path, bad: &BadValue) -> ConfigError {
+    // A file that is gone by now has no line to show.
+    let text = fs::read_to_string(path).unwrap_or_default();
+    ConfigError::value(&path.display().to_string(), &text, bad.key, bad.to_string())
 }

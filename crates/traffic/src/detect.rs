@@ -262,12 +262,20 @@ fn closest(line: &[u8]) -> String {
     format!("closest are {}", told.collect::<Vec<_>>().join(", and "))
 }
 
+/// Whether a line has a NUL, or several controls that no text has.
+fn is_binary(line: &[u8]) -> bool {
+    let is_odd = |byte: &&u8| **byte < b' ' && ![b'\t', b'\r', b'\x1b'].contains(*byte);
+    line.contains(&0) || line.iter().filter(is_odd).count() > 1
+}
+
 /// A line that is in no format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Unknown {
     line: u64,
     excerpt: String,
     closest: String,
+    /// It has bytes that no text has.
+    is_binary: bool,
 }
 
 impl Unknown {
@@ -280,6 +288,7 @@ impl Unknown {
         Some(Self {
             line: number,
             excerpt: shown(line, EXCERPT),
+            is_binary: is_binary(line),
             closest: closest(line.strip_suffix(b"\r").unwrap_or(line)),
         })
     }
@@ -287,11 +296,14 @@ impl Unknown {
     /// Of a log without any such line.
     pub(crate) fn blank() -> Self {
         let closest = "all lines are empty".to_owned();
-        Self { line: 1, excerpt: String::new(), closest }
+        Self { line: 1, excerpt: String::new(), closest, is_binary: false }
     }
 
     pub(crate) fn into_error(self, name: String) -> Error {
-        let Self { line, excerpt, closest } = self;
+        let Self { line, excerpt, closest, is_binary } = self;
+        if is_binary {
+            return Error::NotText { name };
+        }
         Error::NoFormat { name, line, excerpt, closest, formats: format_names() }
     }
 }

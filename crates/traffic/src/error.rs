@@ -59,6 +59,12 @@ pub enum Error {
         /// The decompressor's answer.
         source: io::Error,
     },
+    /// It is a program, a picture or the like.
+    #[error("log {name} is not text, and not packed text: name an access log of a web server")]
+    NotText {
+        /// Its name.
+        name: String,
+    },
     /// No line of the log's beginning is in a format that is read here.
     #[error(
         "log {name} is in none of the formats that are read; of line {line}, `{excerpt}`, {closest}. \

@@ -163,6 +163,10 @@ fn an_empty_log_is_no_failure_and_one_of_rubbish_is() {
     let rubbish = folder.write("rubbish", "one\ntwo\n");
     let (_, found) = scan_all(std::slice::from_ref(&rubbish));
     assert!(matches!(found.failures[..], [Error::NoFormat { .. }]), "{:?}", found.failures);
+    for binary in [&b"\x7fELF\x02\x01\x01\0\n"[..], b"\xd5\x10 a \x1d b\n"] {
+        let (_, found) = scan_all(&[folder.write("binary", binary)]);
+        assert!(matches!(found.failures[..], [Error::NotText { .. }]), "{:?}", found.failures);
+    }
     // As told: then all of its lines are malformed.
     let options = Options { reading: Format::Combined.into(), ..Options::default() };
     let (_, found) = scan_with(&[rubbish], &options);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use nightwatt_energy::display::bytes;
 use nightwatt_energy::energy::{Energy, Provenance};
+use nightwatt_report::figures::{rounded, with_half_width};
 use serde::Serialize;
 
 use crate::pure::arm::Arm;
@@ -107,7 +108,11 @@ impl Summary {
         if !self.sent.arms.is_empty() {
             line(format!("codecs     {}", mix(&self.sent)));
         }
-        line(format!("energy     {} ({})", self.joules(), basis(&self.energy, &self.bill)));
+        line(format!(
+            "energy     {} ({})",
+            joules_in_words(&self.energy, self.energy_range),
+            basis(&self.energy, &self.bill)
+        ));
         let nic = &self.bill.prices.nic;
         line(format!(
             "           {:.1} J of it the network card's (modelled: {nic:.1} while it sends)",
@@ -131,16 +136,22 @@ impl Summary {
         }
         text
     }
+}
 
-    fn joules(&self) -> String {
-        let Energy { joules, uncertainty, provenance } = &self.energy;
-        let [low, high] = self.energy_range;
-        match provenance {
-            Provenance::Measured { .. } => {
-                format!("{:.1} J ± {:.1} J", joules.get(), uncertainty.get())
-            }
-            _ => format!("{:.1} J, {} J", joules.get(), between(low, high)),
+fn joules_in_words(energy: &Energy, [low, high]: [f64; 2]) -> String {
+    let Energy { joules, uncertainty, provenance } = energy;
+    match provenance {
+        Provenance::Measured { .. } => {
+            let [joules, off] = with_half_width(joules.get(), uncertainty.get())
+                .unwrap_or_else(|| [joules, uncertainty].map(|it| format!("{:.1}", it.get())));
+            format!("{joules} J ± {off} J")
         }
+        _ if high > low => {
+            let all = [joules.get(), low, high].map(|it| rounded(it, Some((high - low) / 2.0)));
+            let [joules, low, high] = all;
+            format!("{joules} J, {low} to {high} J")
+        }
+        _ => format!("{:.1} J, {} J", joules.get(), between(low, high)),
     }
 }
 
@@ -236,6 +247,17 @@ mod tests {
         let measured = Energy::measured(Joules(100.0), Joules(3.0), "plug");
         let [low, high] = range(&measured);
         assert!((low - 97.0).abs() < 1e-9 && (high - 103.0).abs() < 1e-9);
+    }
+
+    /// By hand, from the rule of two digits (JCGM 100:2008, 7.2.6), and from a factor of 6.8 about 7.8 J.
+    #[test]
+    fn joules_have_no_digit_beyond_what_is_known() {
+        let shown = |energy: Energy| joules_in_words(&energy, range(&energy));
+        assert_eq!(shown(Energy::modelled(Joules(7.8), 5.78, "typical")), "8 J, 1 to 53 J");
+        let measured = |off| shown(Energy::measured(Joules(123.4), Joules(off), "plug"));
+        assert_eq!(measured(3.0), "123.4 J ± 3.0 J");
+        assert_eq!(measured(15.0), "123 J ± 15 J");
+        assert_eq!(measured(0.0), "123.4 J ± 0.0 J");
     }
 
     /// 10 MB as 1 MB in 2 s over a link of 1 MB/s: 10 s by it, and the second that was not the link's. At 20 W that is

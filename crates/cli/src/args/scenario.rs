@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueHint;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sleep::PolicyChoice;
+use nightwatt_savings::analyze::Tables;
 use nightwatt_savings::scenario_file;
 
 use super::{ConfigArgs, SiteScenario};
@@ -31,6 +32,13 @@ fn policy_help() -> String {
 }
 
 impl ScenarioArgs {
+    /// Where the figures stand, if the file is a whole configuration.
+    pub(crate) fn tables(&self) -> Option<Tables> {
+        let path = self.scenario.as_deref().filter(|path| is_configuration(path))?;
+        let config = control::load(&ConfigArgs { config: path.to_owned() }).ok()?;
+        SiteScenario::of(&config, None).ok()?.named(path).tables()
+    }
+
     /// Reads the file, if one is named, and applies the options.
     pub(crate) fn resolve(&self) -> Result<Scenario, Failure> {
         let scenario = self.scenario.as_deref().map_or_else(|| Ok(Scenario::default()), read)?;
@@ -47,8 +55,10 @@ impl ScenarioArgs {
         if self.no_sla {
             scenario.sla.enabled = false;
         }
-        let named = self.scenario.as_ref().map(|path| format!("correct it in {}", path.display()));
-        scenario.check().map_err(|bad| Failure::usage(&bad).maybe_hint(named.as_deref()))?;
+        scenario.check().map_err(|bad| match &self.scenario {
+            Some(path) => Failure::usage(&scenario_file::bad_value(path, &bad)),
+            None => Failure::usage(&bad),
+        })?;
         Ok(scenario)
     }
 }

@@ -1,13 +1,14 @@
 //! The scenario of a site in a configuration, for commands that compute what `serve` would do.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::SiteConfig;
+use nightwatt_gateway::config::{SiteConfig, SiteKind};
 use nightwatt_policy::electricity::Electricity;
 use nightwatt_policy::scenario::Scenario;
+use nightwatt_savings::analyze::Tables;
 use nightwatt_traffic::classifier::ClassifierConfig;
 
 use super::ConfigArgs;
@@ -33,8 +34,16 @@ pub(crate) struct SiteScenario {
     pub(crate) clients: ClassifierConfig,
     /// The access log of the gateway.
     pub(crate) access_log: Option<PathBuf>,
+    /// The site is an application, which has no mirror.
+    pub(crate) is_app: bool,
     /// The site, if there is one that it holds for alone.
     site: Option<String>,
+    /// The table of the scenario: `scenario`, or `site.scenario`.
+    table: &'static str,
+    /// The table of the server's power: in that of the scenario, or in that of a machine.
+    server: &'static str,
+    /// The path of the configuration, as given.
+    file: Option<String>,
 }
 
 impl SiteScenarioArgs {
@@ -59,7 +68,7 @@ impl SiteScenarioArgs {
         output::complain(&format!(
             "note: watts, SLA and policy are those of {shown}{site}; `--scenario FILE` replaces them"
         ));
-        Ok(Some(found))
+        Ok(Some(found.named(Path::new(&shown))))
     }
 }
 
@@ -117,6 +126,18 @@ fn no_configuration(site: &str) -> Failure {
 }
 
 impl SiteScenario {
+    /// With the path of the configuration, as given.
+    pub(crate) fn named(self, path: &Path) -> Self {
+        Self { file: Some(path.display().to_string()), ..self }
+    }
+
+    /// Where in the configuration its figures stand.
+    pub(crate) fn tables(&self) -> Option<Tables> {
+        let file = self.file.clone()?;
+        let electricity = format!("[{}.electricity]", self.table);
+        Some(Tables { file, server: self.server.to_owned(), electricity })
+    }
+
     /// What a configuration says of the site with this name, or of all its sites, if that is the same.
     pub(crate) fn of(config: &Config, name: Option<&str>) -> Result<Self, Failure> {
         let sites: Vec<Self> = config.site.iter().map(|site| Self::of_site(config, site)).collect();
@@ -145,8 +166,22 @@ impl SiteScenario {
         if let Some(machine) = machine.filter(|_| site.is_on_machines_bill()) {
             scenario.server = config.server_of(machine).clone();
         }
-        let (clients, name) = (site.clients.clone(), Some(site.name.clone()));
-        Self { scenario, clients, site: name, ..Self::default_of(config) }
+        let own = site.scenario.is_some();
+        let is_of_machine = machine.is_some_and(|it| it.server.is_some());
+        let server = match (own, is_of_machine) {
+            (true, _) => "[site.scenario.server]",
+            (false, true) => "[machine.server]",
+            (false, false) => "[scenario.server]",
+        };
+        Self {
+            scenario,
+            clients: site.clients.clone(),
+            is_app: site.kind == Some(SiteKind::App),
+            site: Some(site.name.clone()),
+            table: if own { "site.scenario" } else { "scenario" },
+            server,
+            ..Self::default_of(config)
+        }
     }
 
     fn default_of(config: &Config) -> Self {
@@ -154,7 +189,11 @@ impl SiteScenario {
             scenario: Scenario::default(),
             clients: ClassifierConfig::default(),
             access_log: config.access_log.clone(),
+            is_app: false,
             site: None,
+            table: "scenario",
+            server: "[scenario.server]",
+            file: None,
         }
     }
 }

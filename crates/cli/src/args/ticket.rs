@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use nightwatt_host::secret::Secret;
+use nightwatt_host::secret::{Secret, SecretError};
 use nightwatt_transfer::net::Ticket;
 
 use crate::errors::Failure;
@@ -20,7 +20,16 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Ticket, Failure> {
         None => Secret::from_env(VARIABLE),
     };
     let secret = secret.map_err(|error| {
-        Failure::usage(&error).hint(
+        let failure = match &error {
+            SecretError::File { .. } => Failure::usage(&error),
+            SecretError::NoLine(path) => {
+                Failure::saying(format!("there is no ticket in the first line of {}", path.display()))
+            }
+            SecretError::NoVariable(name) => {
+                Failure::saying(format!("there is no ticket in the environment's `{name}`"))
+            }
+        };
+        failure.into_usage().hint(
             "`nightwatt receive --listen` prints a ticket: give its file with `--ticket-file`, or set NIGHTWATT_TICKET",
         )
     })?;

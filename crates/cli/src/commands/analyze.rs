@@ -13,7 +13,7 @@ use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
 use nightwatt_traffic::classifier::ClassifierConfig;
 
 use crate::ExitStatus;
-use crate::args::{ReadingArgs, ScenarioArgs, SiteScenarioArgs};
+use crate::args::{ReadingArgs, ScenarioArgs, SiteScenario, SiteScenarioArgs};
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
@@ -82,6 +82,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 /// What to analyse: the scenario and the log of a configuration, unless the user gives others.
 fn options(args: &Args) -> Result<AnalyzeOptions, Failure> {
     let found = args.site.found(args.scenario.scenario.is_some())?;
+    let is_app = found.as_ref().is_some_and(|it| it.is_app);
+    let tables = found.as_ref().map_or_else(|| args.scenario.tables(), SiteScenario::tables);
     let (scenario, classes, log) = match found {
         Some(found) => (args.scenario.applied_to(found.scenario)?, found.clients, found.access_log),
         None => (args.scenario.resolve()?, ClassifierConfig::default(), None),
@@ -96,7 +98,7 @@ fn options(args: &Args) -> Result<AnalyzeOptions, Failure> {
             .into_usage());
     }
     let (names, reading, days) = (BTreeMap::new(), args.reading.reading(), args.days);
-    Ok(AnalyzeOptions { logs, names, reading, days, scenario, classes })
+    Ok(AnalyzeOptions { logs, names, reading, days, scenario, classes, tables, is_app })
 }
 
 /// Whether a log cannot be read at all. Pipes are left alone: they open only once.
@@ -120,7 +122,7 @@ fn analyzed(args: &Args, options: &AnalyzeOptions, clock: &Clock) -> Result<Anal
     reading.end();
     analysis.map_err(|error| {
         let hint = error.hint();
-        Failure::failed(&error).maybe_hint(hint)
+        Failure::of_input(&error).maybe_hint(hint)
     })
 }
 

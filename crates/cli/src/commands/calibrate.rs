@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 fn failed(error: &Error) -> Failure {
     let hint = error.hint();
-    Failure::failed(error).maybe_hint(hint)
+    Failure::of_input(error).maybe_hint(hint)
 }
 
 fn calibrate_utilisation(
@@ -134,6 +134,7 @@ fn calibrate_utilisation(
     } else {
         let text = read(table).map_err(|error| {
             Failure::because(format!("cannot read {}", table.display()), &error)
+                .into_usage()
                 .hint("name a CSV file with the columns `watts,busy`, or `-` for stdin")
         })?;
         utilisation::of_table(&text).map_err(|error| failed(&error))?

@@ -19,6 +19,7 @@ use crate::figures::count;
 use crate::output;
 use crate::progress::{Progress, time_left};
 use crate::signals::stop_on_signals;
+use crate::written;
 
 /// Watch a day of traffic meet a server that sleeps, and its saving
 #[derive(Debug, clap::Args)]
@@ -45,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) real_time: bool,
     /// Show the dashboard at this address, until Ctrl-C
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9180", conflicts_with = "json")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9180", value_parser = written::address, conflicts_with = "json")]
     pub(crate) dashboard: Option<SocketAddr>,
     /// Open the dashboard in a browser; without `--dashboard`, on a free port
     #[arg(long, conflicts_with = "json")]
@@ -115,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     progress.end();
     let report = report.map_err(|error| {
         let hint = error.hint();
-        Failure::failed(&error).maybe_hint(hint)
+        Failure::of_input(&error).maybe_hint(hint)
     })?;
     let Some(report) = report else {
         output::say("Left before the end of the day: there is no bill.")?;
@@ -124,7 +125,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.json {
         output::say_json(&report)?;
     } else {
-        output::say(&report.text())?;
+        output::say(&output::folded(&report.text()))?;
         if options.shown.is_none() {
             output::say(
                 "\nIn a browser, an hour in 2.5 s: nightwatt demo --open (make demo ARGS=--open)",

@@ -220,13 +220,12 @@ fn target<'a>(args: &Args, config: &'a Config) -> Result<Target<'a>, Failure> {
     };
     let place = place.ok_or_else(|| {
         let what = match &args.site {
-            Some(name) => format!("the configuration has no server `{name}`"),
-            None => "which server?".to_owned(),
+            Some(name) => format!("there is no site `{name}`"),
+            None => "there are several sites".to_owned(),
         };
-        Failure::saying(what).into_usage().hint(format!(
-            "name it, as in `nightwatt doctor -c FILE NAME --cycle`; there are: {}",
-            names.join(", ")
-        ))
+        Failure::saying(format!("{what}; there are: {}", names.join(", ")))
+            .into_usage()
+            .hint("name one, as in `nightwatt doctor -c FILE NAME --cycle`")
     })?;
     Ok(all.swap_remove(place))
 }

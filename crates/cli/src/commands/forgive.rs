@@ -32,18 +32,24 @@ recognised: name the agent in `api_agents` of `[site.clients]`.";
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let forgiven = control::forgive(&args.client)?;
     if args.client.gateway.json {
-        output::say_json(&json!({ "forgiven": forgiven.clients, "budgets": forgiven.budgets }))?;
+        output::say_json(&json!({
+            "forgiven": forgiven.clients,
+            "budgets": forgiven.budgets,
+            "restored": forgiven.restored,
+        }))?;
     } else {
         let clients = counted(forgiven.clients as u64, "client");
         let spent: Vec<&str> = forgiven.budgets.iter().map(String::as_str).collect();
-        let which = if spent.is_empty() {
-            "none was spent".to_owned()
-        } else {
-            format!("spent: {}", spent.join(", "))
+        let budgets = match (forgiven.restored, spent.is_empty()) {
+            (false, _) => "; its budgets are full".to_owned(),
+            (true, true) => ", and gave its budgets back (none was used up)".to_owned(),
+            (true, false) => {
+                format!(", and gave its budgets back (used up: {})", spent.join(", "))
+            }
         };
         output::say(&format!(
-            "forgave {clients}, and gave the budgets back ({which})\n\
-             `nightwatt why` shows who is still refused because of its agent"
+            "forgave {clients}{budgets}\n\
+             `nightwatt why` shows which clients are still refused because of their agent"
         ))?;
     }
     Ok(ExitStatus::Success)

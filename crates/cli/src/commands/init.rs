@@ -24,7 +24,7 @@ use super::check;
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
-use crate::output;
+use crate::{output, written};
 
 /// Write a first configuration, after six questions
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
     /// Address to listen on; may be given several times [default: port 80 of all addresses]
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = written::address)]
     pub(crate) listen: Vec<SocketAddr>,
     /// How the server is woken and put to sleep [default: agent; for a server on this machine systemd, or process
     /// where systemd does not run]
@@ -190,6 +190,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.upgrade {
         return upgrade::run(args);
     }
+    check_missing(args)?;
     let path = &args.output;
     let mut dialog = Dialog::new(io::stdin().lock(), args.yes);
     let mut over = args.force;
@@ -197,8 +198,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         let question = format!("{} is there already. Write over it?", path.display());
         over = dialog.ask(&question, "--force", None, Some("no"), yes_or_no)?;
         if !over {
-            return Err(Failure::saying(format!("{} was left as it is", path.display()))
-                .hint("`-o FILE` writes another one, `--force` writes over it"));
+            return Err(Failure::saying(format!("{} exists already", path.display())).hint(
+                "it was left as it is: `-o FILE` writes another one, `--force` writes over it",
+            ));
         }
     }
     let draft = ask(args, &mut dialog)?;
@@ -214,6 +216,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         next(&draft, &name)
     ))?;
     Ok(ExitStatus::Success)
+}
+
+/// With `--yes`, names all options that have no proposal and are missing, at once.
+fn check_missing(args: &Args) -> Result<(), Failure> {
+    let asks_target = |power: &PowerChoice| {
+        args.target.is_none() && !matches!(power, PowerChoice::Agent | PowerChoice::Ssh)
+    };
+    let missing = [
+        args.origin.is_none().then(|| "`--origin`: URL of the server".to_owned()),
+        args.power
+            .as_ref()
+            .filter(|it| asks_target(it))
+            .map(|it| format!("`--target`: {}", it.form())),
+    ];
+    let missing: Vec<String> = missing.into_iter().flatten().collect();
+    if !args.yes || missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join("\n  ");
+    let text = format!("`--yes` asks no questions, and these options are missing:\n  {list}");
+    Err(Failure::saying(text).into_usage().hint("`nightwatt init --help` has examples"))
 }
 
 /// The six questions.
@@ -272,9 +295,10 @@ fn listeners(
     let listen = "3/6  Where is nightwatt to listen?";
     let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
     let said = (!texts.is_empty()).then(|| texts.join(" "));
-    let everywhere = Some("0.0.0.0:80 [::]:80");
+    let is_root = rustix::process::geteuid().is_root();
+    let everywhere = everywhere(is_root, server);
     let is_typed = said.is_none() && !args.yes;
-    let listen = dialog.ask(listen, "--listen", said.as_deref(), everywhere, |text| {
+    let listen = dialog.ask(listen, "--listen", said.as_deref(), Some(&everywhere), |text| {
         let all = addresses(text)?;
         match server.listener_at_it(&all) {
             Some(own) if is_typed => Err(format!("{own} is where the server itself answers")),
@@ -291,6 +315,16 @@ fn listeners(
             .hint(format!("move the server to another port, or give `--listen {other}`")));
     }
     Ok(listen)
+}
+
+/// The listeners to propose: ports below 1024 are for root, and the server may be at another.
+fn everywhere(is_root: bool, server: &Server) -> String {
+    let port = match (is_root, server.address.port()) {
+        (true, _) => 80,
+        (false, 8080) => 8000,
+        (false, _) => 8080,
+    };
+    format!("0.0.0.0:{port} [::]:{port}")
 }
 
 /// How the server is woken and put to sleep.
@@ -313,7 +347,7 @@ fn power(
         _ => None,
     };
     if args.yes && args.target.is_none() && proposed.is_none() {
-        let text = "`--target` is missing, and `--yes` asks for nothing";
+        let text = "`--yes` asks no questions, and `--target` is missing";
         let form = format!("for `--power {}`: {}", name_of(&power), power.form());
         return Err(Failure::saying(text).into_usage().hint(form));
     }
@@ -388,15 +422,8 @@ fn names(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-fn address(word: &str) -> Result<SocketAddr, String> {
-    word.parse().map_err(|_| {
-        let port = word.trim_start_matches(':').parse().unwrap_or(80_u16);
-        format!("`{word}` is no address: write ADDRESS:PORT, such as 0.0.0.0:{port} or [::]:{port}")
-    })
-}
-
 fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
-    let all: Vec<SocketAddr> = words(text).map(address).collect::<Result<_, _>>()?;
+    let all: Vec<SocketAddr> = words(text).map(written::address).collect::<Result<_, _>>()?;
     if all.is_empty() { Err("at least one is needed".to_owned()) } else { Ok(all) }
 }
 
@@ -451,6 +478,15 @@ mod tests {
     use nightwatt_power::DRIVERS;
 
     use super::*;
+
+    #[test]
+    fn only_root_is_proposed_a_port_below_1024() {
+        let at = |url: &str| Server::find(url).unwrap();
+        let other = at("http://127.0.0.1:9");
+        assert_eq!(everywhere(true, &other), "0.0.0.0:80 [::]:80");
+        assert_eq!(everywhere(false, &other), "0.0.0.0:8080 [::]:8080");
+        assert_eq!(everywhere(false, &at("http://127.0.0.1:8080")), "0.0.0.0:8000 [::]:8000");
+    }
 
     #[test]
     fn every_choice_is_a_driver() {

@@ -44,15 +44,24 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
+/// Two names are alike from this on (Jaro and Winkler).
+const ALIKE: f64 = 0.75;
+
 /// The command with this name, word by word.
 fn named<'a>(command: &'a Command, words: &[String]) -> Result<&'a Command, Failure> {
     words.iter().try_fold(command, |command, word| {
         command.find_subcommand(word).filter(|found| !found.is_hide_set()).ok_or_else(|| {
             let known: Vec<&str> = visible(command).map(Command::get_name).collect();
             let what = format!("{} has no command `{word}`", command.get_name());
-            let hint = match &known[..] {
-                [] => "it has none".to_owned(),
-                known => format!("it has {}", known.join(", ")),
+            let alike = |it: &&&str| strsim::jaro_winkler(it, word);
+            let near = known.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
+            let hint = match (&known[..], near.filter(|it| alike(it) >= ALIKE)) {
+                ([], _) => "it has no commands of its own".to_owned(),
+                (_, Some(near)) => format!("did you mean `{near}`?"),
+                _ => format!(
+                    "`{} --help` lists its commands",
+                    command.get_bin_name().unwrap_or("nightwatt")
+                ),
             };
             Failure::saying(what).hint(hint).into_usage()
         })

@@ -7,6 +7,7 @@ use nightwatt_gateway::control::Order;
 use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
 use nightwatt_gateway::mirror::status::Explained;
 use nightwatt_gateway::status::MirrorStatus;
+use serde_json::json;
 
 use crate::ExitStatus;
 use crate::args::GatewayArgs;
@@ -38,6 +39,9 @@ Docs: docs/mirror.md";
 pub(crate) enum MirrorStep {
     /// Show what is mirrored, how old it is, and what is not mirrored
     Status {
+        /// Name of the site, as `--site`
+        #[arg(value_name = "SITE", conflicts_with = "site")]
+        name: Option<String>,
         #[command(flatten)]
         target: MirrorTarget,
     },
@@ -71,8 +75,12 @@ pub(crate) struct MirrorTarget {
 
 /// Sends a running gateway an order about its mirrors.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let mut site = None;
     let (ask, target) = match &args.step {
-        MirrorStep::Status { target } => (MirrorOrder::Status, target),
+        MirrorStep::Status { name, target } => {
+            site.clone_from(name);
+            (MirrorOrder::Status, target)
+        }
         MirrorStep::Refresh { places, target } => {
             (MirrorOrder::Refresh { places: places.clone() }, target)
         }
@@ -80,10 +88,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             (MirrorOrder::Explain { address: address.clone() }, target)
         }
     };
-    let order = Order::Mirror { site: target.site.clone(), ask };
+    let order = Order::Mirror { site: site.or_else(|| target.site.clone()), ask };
     let reply = control::mirror(&target.gateway, &order)?;
     if target.gateway.json {
-        output::say_json(&reply)?;
+        match reply {
+            MirrorReply::Done => output::say_json(&json!({ "done": true, "order": order }))?,
+            reply => output::say_json(&reply)?,
+        }
     } else {
         output::say(text(&reply).trim_end())?;
     }

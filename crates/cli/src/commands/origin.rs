@@ -26,7 +26,7 @@ use crate::written;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Address to listen on; port 0 for any free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = written::address)]
     pub(crate) listen: SocketAddr,
     /// Append one line per request: id, method, target, status, bytes of the request's body
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -104,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     reading.end();
     let comparison = comparison.map_err(|error| {
         let hint = error.hint();
-        Failure::failed(&error).maybe_hint(hint)
+        Failure::of_input(&error).maybe_hint(hint)
     })?;
     if let Some(path) = &args.table {
         let csv = comparison.to_csv();

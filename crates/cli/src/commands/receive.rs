@@ -25,7 +25,7 @@ use crate::args::{MeterArgs, ticket};
 use crate::commands::send::priced::{Priced, metered};
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
-use crate::figures::bytes;
+use crate::figures::{bytes, count};
 use crate::{output, written};
 
 /// Receive what `nightwatt send` sends, through ssh or on a port
@@ -43,7 +43,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) stdio: bool,
     /// Wait for one sender on this address: 0.0.0.0:7000
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = written::address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Write the ticket that the sender needs into FILE instead of printing it
     #[arg(long, value_name = "FILE", requires = "listen", conflicts_with = "insecure", value_hint = ValueHint::FilePath)]
@@ -247,13 +247,17 @@ fn announce(args: &Args, listener: &Listener) -> Result<(), Failure> {
     Ok(())
 }
 
+fn entries(number: u64) -> String {
+    if number == 1 { "1 entry".to_owned() } else { format!("{} entries", count(number)) }
+}
+
 fn report(args: &Args, received: &Received, is_stdout: bool) -> Result<ExitStatus, Failure> {
     let receipt = &received.receipt;
     let spent = receipt.spent.as_ref();
     let words = format!(
-        "received {} in {} entries; energy {}",
+        "received {} in {}; energy {}",
         bytes(receipt.bytes),
-        receipt.entries,
+        entries(receipt.entries),
         spent.map_or_else(|| "unknown".to_owned(), Spent::text)
     );
     if is_stdout {

@@ -15,6 +15,7 @@ use nightwatt_meters::machine;
 use nightwatt_meters::recording::{self, Format, Meta, Recorder, SCHEMA};
 use nightwatt_meters::sampler::{Measured, Opened, Sampler};
 use nightwatt_meters::{Host, MeterError};
+use nightwatt_report::figures::{accuracy, rounded};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -106,14 +107,16 @@ struct ChannelTotal {
     gap_s: f64,
     last_gap: Option<Gap>,
     mean_watts: Option<f64>,
+    /// How far `joules` may be off, by the meter's accuracy at 95 %; 0: unknown.
+    uncertainty_j: f64,
 }
 
 /// Records, or joins the files that a killed recorder left.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let format = Format::of(&args.output).ok_or_else(|| {
-        Failure::saying(format!("{} says not how to record", args.output.display()))
+        Failure::saying(format!("{} has no known format", args.output.display()))
             .into_usage()
-            .hint(format!("let its name end with {}", extensions()))
+            .hint(format!("end the name of the file with {}", extensions()))
     })?;
     if args.recover {
         return recover(args, format);
@@ -243,6 +246,7 @@ fn totals(measured: &[Measured]) -> Vec<ChannelTotal> {
             gap_s: totals.gap_time.as_secs_f64(),
             last_gap: totals.last_gap,
             mean_watts: totals.mean_power().map(Watts::get),
+            uncertainty_j: channel.accuracy.of(totals.joules, totals.covered).get(),
         };
         pairs.map(total).collect()
     };
@@ -286,10 +290,10 @@ fn report(
     if args.json {
         output::say_json(&recorded)?;
     } else {
-        output::say(&text(&recorded, &args.output))?;
+        output::say(&output::folded(&text(&recorded, &args.output)))?;
     }
     for warning in &recorded.warnings {
-        output::complain(&format!("warning: {warning}"));
+        output::complain(&output::folded(&format!("warning: {warning}")));
     }
     Ok(ExitStatus::Success)
 }
@@ -298,12 +302,18 @@ fn text(recorded: &Recorded, path: &Path) -> String {
     let mut text = format!("{}\n", path.display());
     for total in &recorded.channels {
         let name = format!("{}/{}", total.meter, total.channel);
-        let watts = total.mean_watts.map_or("-".to_owned(), |watts| format!("{watts:.3}"));
+        let share = total.uncertainty_j / total.joules.abs();
+        let is_known = share.is_finite() && share > 0.0;
+        let shown = |value: f64| {
+            if is_known { rounded(value, Some(share * value)) } else { format!("{value:.3}") }
+        };
+        let watts = total.mean_watts.map_or("-".to_owned(), shown);
+        let sure = if is_known { accuracy(share) + ", " } else { String::new() };
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "  {name:<28}{:>14.3} J  {watts:>10} W  {} in {}, {}, {}",
-            total.joules,
+            "  {name:<28}{:>14} J  {watts:>10} W  {sure}{} in {}, {}, {}",
+            shown(total.joules),
             figures::counted(total.readings, "reading"),
             figures::seconds(total.covered_s),
             figures::counted(total.gaps, "gap"),

@@ -162,7 +162,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 }
 
 fn read(args: &Args) -> Result<(Vec<Arrival>, Counts), Failure> {
-    let reader = LogReader::open(&args.log).map_err(|error| Failure::failed(&error))?;
+    let reader = LogReader::open(&args.log).map_err(|error| Failure::of_input(&error))?;
     let reading = args.reading.reading();
     let mut reader = reader.with_reading(&reading);
     let requests = arrivals(&mut reader, args.days).map_err(|error| Failure::failed(&error))?;

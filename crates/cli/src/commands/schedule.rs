@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) profile: PathBuf,
     /// What is to be least
-    #[arg(long = "for", value_name = "GOAL", value_enum, default_value_t)]
+    #[arg(long, value_name = "GOAL", value_enum, default_value_t)]
     pub(crate) goal: For,
     /// Run a batch that would wait longer than this before those that save more
     #[arg(long, value_name = "DURATION", value_parser = nightwatt_energy::duration_text::parse)]
@@ -62,7 +62,7 @@ const EXAMPLES: &str = "\
 Examples:
   nightwatt corun kinds.toml             measure which kinds belong together
   nightwatt schedule --jobs list --profile kinds.results --dry-run
-  nightwatt schedule --jobs list --profile kinds.results --for energy
+  nightwatt schedule --jobs list --profile kinds.results --goal energy
 
 Docs: docs/corun.md";
 

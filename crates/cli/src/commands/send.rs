@@ -174,7 +174,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         metered(&measured, seconds).unwrap_or_else(|| prices.energy(session.report(), seconds));
     let basis = Basis { energy, core_doubt: prices.core_doubt() };
     let summary = Summary { skipped, special, ..Summary::of(&session, bill, seconds, basis) };
-    output::say_result(&summary, args.json, || summary.text(), &[])?;
+    output::say_folded(&summary, args.json, || summary.text(), &[])?;
     let is_whole = summary.rejected_count == 0 && summary.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
 }
@@ -184,7 +184,7 @@ fn foresee(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<Exit
     let skipped = plan.skipped.clone();
     let session = to_awake(args, to, plan, bill)?;
     let forecast = Forecast { skipped, ..Forecast::of(&session) };
-    output::say_result(&forecast, args.json, || forecast.text(), &[])?;
+    output::say_folded(&forecast, args.json, || forecast.text(), &[])?;
     let is_whole = forecast.refused.is_empty() && forecast.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
 }
@@ -288,7 +288,10 @@ fn failed(args: &Args, to: &Destination, error: &SendError, status: Option<i32>)
     let host = to.host();
     match (error, status) {
         (SendError::Cut, Some(UNREACHED)) => Failure::saying(format!("cannot reach {host}"))
-            .hint("run the same command again; it goes on from where it was"),
+            .hint(format!(
+                "check the name: `ssh {host}` must work; then run the same command again, which goes on from where \
+                 it was"
+            )),
         (SendError::Cut | SendError::Frame(_) | SendError::Connection(_), Some(NO_PROGRAM)) => {
             Failure::saying(format!("{host} has no program `{}`", args.remote_program))
                 .hint("install nightwatt there, or name its path with `--remote-program`")
@@ -325,7 +328,10 @@ impl Watch {
         let done = report.had_bytes + report.acknowledged_bytes;
         let joules = report.modelled(&self.prices, elapsed.as_secs_f64());
         let rate = report.acknowledged_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
-        let what = || format!("{}/s, {}, {joules:.0} J", bytes(rate as u64), mix(report));
+        let what = || match report.acknowledged_bytes {
+            0 => "nothing has arrived yet".to_owned(),
+            _ => format!("{}/s, {}, {joules:.0} J", bytes(rate as u64), mix(report)),
+        };
         self.progress.update(done, report.total_bytes, elapsed, None, what);
     }
 }

@@ -15,7 +15,7 @@ use crate::args::GatewayArgs;
 use crate::commands::{Group, Listed, mirror};
 use crate::control;
 use crate::errors::Failure;
-use crate::figures::{bytes, count, counted, energies, energy, part, percent, provenance, seconds};
+use crate::figures::{bytes, count, counted, energies, energy, part, provenance, saving, seconds};
 use crate::output;
 
 /// Show the state of a running gateway, and what it has saved
@@ -52,15 +52,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             (!it.containers.is_empty()).then_some(it)
         });
         if status.sites.is_empty() && status.machines.is_empty() {
-            return Err(Failure::saying(format!("there is no site `{wanted}`"))
-                .into_usage()
-                .hint(format!("there are: {}", names.join(", "))));
+            let there_are = names.join(", ");
+            let text = format!("there is no site `{wanted}`; there are: {there_are}");
+            return Err(Failure::saying(text).into_usage());
         }
     }
     if args.gateway.json {
         output::say_json(&status)?;
     } else {
-        output::say(&page(&status))?;
+        output::say(&output::folded(&page(&status)))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -466,22 +466,40 @@ fn ledger_rows(text: &mut String, ledger: &LedgerStatus) {
     );
     row(text, "ledger", &times);
     let [server, proxy, always_on] = energies([&ledger.server, &ledger.proxy, &ledger.always_on]);
-    let used = format!("server {server} + proxy {proxy}; always on {always_on}");
-    row(text, "energy", &used);
+    row(text, "energy", &format!("server {server} + proxy {proxy}"));
+    row(text, "always on", &always_on);
     let metered = [&ledger.server_parts, &ledger.proxy_parts].iter().any(|it| it.measured_s > 0.0);
     if metered {
         row(text, "server", &provenance(&ledger.server.provenance));
         row(text, "proxy", &provenance(&ledger.proxy.provenance));
+        if is_too_early(ledger) {
+            row(text, "saving", "too early: it has not slept and woken yet");
+            return;
+        }
         let saving = format!(
             "{} (against a server always on, which can only be modelled: {})",
-            percent(ledger.saving),
+            saving(ledger.saving),
             provenance(&ledger.always_on.provenance)
         );
         row(text, "saving", &saving);
         return;
     }
-    let saving = format!("{} ({})", percent(ledger.saving), provenance(&ledger.server.provenance));
-    row(text, "saving", &saving);
+    let on_w = ledger.always_on.joules.get() / ledger.span_s;
+    if on_w.is_finite() && on_w > 0.0 {
+        let watts = (10.0 * on_w).round() / 10.0;
+        row(text, "watts", &format!("assumes {watts} W awake (not measured)"));
+    }
+    if is_too_early(ledger) {
+        row(text, "saving", "too early: it has not slept and woken yet");
+        return;
+    }
+    let words = saving(ledger.saving);
+    row(text, "saving", &format!("{words} ({})", provenance(&ledger.server.provenance)));
+}
+
+/// Whether a share would be that of a first few minutes: before a sleep is over and before a day is over.
+fn is_too_early(ledger: &LedgerStatus) -> bool {
+    ledger.wakeups == 0 && ledger.span_s < 86_400.0
 }
 
 fn meter_words(meter: &MeterStatus) -> String {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.client.gateway.json {
         output::say_json(&json!({ "client": args.client.client, "sites": sites }))?;
     } else {
-        output::say(page(&sites).trim_end())?;
+        output::say(&output::folded(page(&sites).trim_end()))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -47,11 +47,16 @@ fn page(sites: &[ClientStatus]) -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "{}: {} left; clients that are not recognised have {} left together, {} of them here",
+            "site {}: this client may wake it {} more this hour",
             site.site,
-            counted(site.wakes_left.into(), "wake-up"),
-            count(site.unrecognised_wakes_left.into()),
-            count(site.unrecognised_wakes_left_here.min(site.unrecognised_wakes_left).into())
+            counted(site.wakes_left.into(), "time"),
+        );
+        let together = site.unrecognised_wakes_left;
+        let _ = writeln!(
+            text,
+            "  clients that are not recognised: {} more together, {} of them from here",
+            counted(together.into(), "time"),
+            count(site.unrecognised_wakes_left_here.min(together).into())
         );
         budgets(&mut text, site);
         if let Some(failed) = &site.failed_log_ins {
@@ -77,7 +82,7 @@ fn page(sites: &[ClientStatus]) -> String {
 /// The budgets of the network and of awake time, and which of them are spent.
 fn budgets(text: &mut String, site: &ClientStatus) {
     if let Some(left) = site.network_wakes_left {
-        let _ = writeln!(text, "  its network has {} left", counted(left.into(), "wake-up"));
+        let _ = writeln!(text, "  its network may wake it {} more", counted(left.into(), "time"));
     }
     if let Some(left) = site.awake_left_s {
         let _ = writeln!(text, "  it may keep the server awake alone for {} more", seconds(left));

@@ -23,7 +23,7 @@ fn the_operator_wakes_it_and_puts_it_to_sleep() {
     assert_eq!(serde_json::to_value(cause).unwrap()["by"], "operator");
 
     let unknown = gateway.order(&["wake", "nobody"]);
-    assert_eq!(unknown.status.code(), Some(1));
+    assert_eq!(unknown.status.code(), Some(2));
     assert!(told(&unknown).contains("there are: site"), "{}", told(&unknown));
 }
 
@@ -86,8 +86,16 @@ fn the_operator_asks_why_a_client_is_refused_and_forgives_it() {
     gateway.until("asleep");
     let never_seen = gateway.order(&["why", "203.0.113.9"]);
     let told_of_it = told(&never_seen);
-    assert!(told_of_it.contains("site: 20 wake-ups left"), "{told_of_it}");
-    assert!(told_of_it.contains("12 left together, 3 of them here"), "{told_of_it}");
+    assert!(
+        told_of_it.contains("site site: this client may wake it 20 times more this hour"),
+        "{told_of_it}"
+    );
+    assert!(
+        told_of_it.contains(
+            "clients that are not recognised: 12 times more together, 3 of them from here"
+        ),
+        "{told_of_it}"
+    );
     assert!(told_of_it.contains("keep the server awake alone for 12h more"), "{told_of_it}");
     assert!(told_of_it.contains("no client was seen from this address"), "{told_of_it}");
 
@@ -102,7 +110,7 @@ fn the_operator_asks_why_a_client_is_refused_and_forgives_it() {
     let forgiven = gateway.order(&["forgive", "203.0.113.9"]);
     assert_eq!(forgiven.status.code(), Some(0));
     assert!(
-        told(&forgiven).contains("forgave 0 clients, and gave the budgets back (none was spent)"),
+        told(&forgiven).contains("forgave 0 clients; its budgets are full"),
         "{}",
         told(&forgiven)
     );
@@ -111,9 +119,26 @@ fn the_operator_asks_why_a_client_is_refused_and_forgives_it() {
     }
     let robot =
         gateway.order(&["why", "203.0.113.9", "--agent", "Stripe/1.0 (+https://a.example)"]);
-    assert!(told(&robot).contains("by POST and the like wakes the server"), "{}", told(&robot));
+    let told_of_it = told(&robot).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told_of_it.contains("by POST and the like wakes the server"), "{told_of_it}");
     assert_eq!(gateway.order(&["why", "host.example"]).status.code(), Some(2));
-    assert_eq!(gateway.order(&["why", "203.0.113.9", "--site", "shop"]).status.code(), Some(1));
+    assert_eq!(gateway.order(&["why", "203.0.113.9", "--site", "shop"]).status.code(), Some(2));
+    for order in [
+        &["wake", "shop"][..],
+        &["sleep", "shop"],
+        &["stay-awake", "shop"],
+        &["status", "shop"],
+        &["forgive", "203.0.113.9", "--site", "shop"],
+        &["purge", "--all", "--site", "shop"],
+        &["mirror", "status", "shop"],
+        &["mirror", "refresh", "--site", "shop"],
+        &["doctor", "shop"],
+    ] {
+        let refused = gateway.order(order);
+        assert_eq!(refused.status.code(), Some(2), "{order:?}: {}", told(&refused));
+        assert!(told(&refused).contains("`shop`"), "{order:?}: {}", told(&refused));
+        assert!(told(&refused).contains("there are: site"), "{order:?}: {}", told(&refused));
+    }
 }
 
 #[test]

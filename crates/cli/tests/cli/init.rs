@@ -121,9 +121,9 @@ fn a_wrong_answer_is_asked_for_again_and_an_empty_one_is_what_was_proposed() {
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     for words in [
-        "`ftp://10.0.0.5` is no origin",
+        "`ftp://10.0.0.5` is not an origin",
         "does not answer now",
-        "`nowhere` is no address",
+        "`nowhere` is not an address",
         "`steam` is not one of",
         "this is needed",
         "draws more awake than asleep",
@@ -197,7 +197,11 @@ fn without_questions_what_is_missing_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let output = answered(dir.path(), "", &["--yes"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(told(&output).contains("`--origin` is missing"), "{}", told(&output));
+    assert!(
+        told(&output).contains("these options are missing:\n  `--origin`: URL of the server"),
+        "{}",
+        told(&output)
+    );
     let agent = ["--yes", "--origin", "http://127.0.0.2:9", "--power", "agent"];
     let output = answered(dir.path(), "", &agent);
     assert!(told(&output).contains("`--target` is missing"), "{}", told(&output));
@@ -232,7 +236,7 @@ fn a_card_that_cannot_be_and_bytes_that_are_no_text_are_asked_for_again() {
     let said = told(&output);
     assert_eq!(output.status.code(), Some(0), "{said}");
     for words in [
-        "no text in UTF-8: type it again",
+        "not text in UTF-8: type it again",
         "`52:54:00:12:34` is no address of a network card",
         "`01:00:5e:00:00:01` is no address of a network card",
     ] {

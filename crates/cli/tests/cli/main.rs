@@ -38,6 +38,7 @@ mod mirror_live;
 mod mirror_traps;
 mod mirror_wiki;
 mod mirror_wordpress;
+mod next_steps;
 mod observe;
 mod operate;
 mod operate_load;

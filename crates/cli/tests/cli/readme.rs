@@ -227,11 +227,11 @@ fn orders_are_shown_as_they_are_answered() {
 
 #[test]
 fn the_state_of_a_site_is_shown_as_it_is_printed() {
-    // It is still awake when it is looked at.
-    let plan = Plan { policy: "timeout 1h".to_owned(), ..Plan::default() };
+    let plan = Plan { policy: "learned".to_owned(), ..Plan::default() };
     let house = House::build(&plan);
     let gateway = house.serve(&[]);
-    gateway.order(&["wake"]);
+    // It is still awake when it is looked at.
+    gateway.order(&["stay-awake", "--for", "1h"]);
     gateway.until("awake");
     let output = text(&gateway.order(&["status"]));
     // No request came here, and its name is another one.

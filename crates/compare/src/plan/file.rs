@@ -156,8 +156,8 @@ fn wrong(key: impl Into<String>, message: impl Into<String>) -> Wrong {
 impl PlanFile {
     /// Reads a plan; `name` is what errors call it, `title` what the report does if the plan does not say.
     pub fn read(name: &str, title: &str, text: &str) -> Result<Plan, Error> {
-        let file: Self =
-            toml::from_str(text).map_err(|error| ConfigError::syntax(name, text, &error))?;
+        let file: Self = toml::from_str(text)
+            .map_err(|error| ConfigError::syntax::<Self>(name, text, &error))?;
         let plan = file.resolve(title, text);
         plan.map_err(|Wrong(key, message)| ConfigError::value(name, text, &key, message).into())
     }

@@ -57,7 +57,7 @@ impl GateConfig {
         }
         for (key, time) in [("gate.quiet", Some(self.quiet)), ("gate.hold", self.hold)] {
             if time.is_some_and(|time| time.is_zero()) {
-                return wrong(key, format!("`{key}` is 0, but nothing can be done in no time"));
+                return wrong(key, format!("`{key}` is 0, but it must be longer than 0"));
             }
         }
         Ok(())

@@ -46,7 +46,9 @@ impl FromStr for At {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
-            format!("`{text}` is no time: write \"03:00\", \"mon-fri 22:30\" or \"sat,sun 04:00\"")
+            format!(
+                "`{text}` is not a time: write \"03:00\", \"mon-fri 22:30\" or \"sat,sun 04:00\""
+            )
         };
         let (days, time) = text.rsplit_once(' ').unwrap_or(("mon-sun", text));
         let (hour, minute) = time.split_once(':').ok_or_else(wrong)?;
@@ -160,7 +162,7 @@ mod tests {
         assert_eq!(config.job[0].limit, Duration::from_hours(12));
         for (from, to, line, says) in [
             ("\"nas\"", "\"nsa\"", 8, "there are: nas"),
-            ("03:00", "25:00", 9, "is no time"),
+            ("03:00", "25:00", 9, "is not a time"),
             ("[\"true\"]", "[]", 10, "is empty"),
             ("\"b\"", "\"nas\"", 7, "must differ"),
         ] {

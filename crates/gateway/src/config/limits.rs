@@ -156,10 +156,9 @@ impl Limits {
 
 fn check_times(times: impl IntoIterator<Item = (&'static str, Duration)>) -> Result<(), Wrong> {
     match times.into_iter().find(|(_, time)| time.is_zero()) {
-        Some((key, _)) => wrong(
-            format!("limits.{key}"),
-            format!("`{key}` is 0, but nothing can be done in no time"),
-        ),
+        Some((key, _)) => {
+            wrong(format!("limits.{key}"), format!("`{key}` is 0, but it must be longer than 0"))
+        }
         None => Ok(()),
     }
 }

@@ -225,6 +225,13 @@ impl MirrorConfig {
         self.check_lists()
     }
 
+    /// What has no effect on a site of this kind.
+    pub(crate) fn unused(&self, kind: Option<SiteKind>) -> Option<&'static str> {
+        let is_unused = self.url.is_some() && self.enabled != Some(false) && !self.is_on(kind);
+        is_unused
+            .then_some("`mirror.url` has no effect: only a site of `kind = \"pages\"` has a mirror")
+    }
+
     fn check_lists(&self) -> Result<(), Wrong> {
         if let Some(seed) = self.seeds.iter().find(|it| Address::new(it).is_none()) {
             let text = format!("`{seed}` is no path: it must begin with `/`, as in `/archive/`");
@@ -264,6 +271,14 @@ mod tests {
         };
         assert!(is_on("kind = \"pages\""));
         assert!(!is_on("kind = \"app\""));
+        let unused = |site: &str| {
+            let config = parsed(site).unwrap();
+            config.site[0].mirror.unused(config.site[0].kind)
+        };
+        let url = "mirror.url = \"http://a.example/\"";
+        assert!(unused(&format!("kind = \"app\"\n{url}")).unwrap().contains("`mirror.url`"));
+        assert_eq!(unused(&format!("kind = \"pages\"\n{url}")), None);
+        assert_eq!(unused("kind = \"app\""), None);
         assert!(!is_on(""));
         assert!(!is_on("kind = \"pages\"\nmirror.enabled = false"));
     }

@@ -52,6 +52,10 @@ impl<'de> Deserialize<'de> for Origin {
             _ => return Err(wrong()),
         };
         let is_bare = uri.path() == "/" && uri.query().is_none();
+        if let Some(path) = uri.path_and_query().filter(|_| !is_bare) {
+            let text = format!("`{text}` is not an origin: leave out the path `{path}`");
+            return Err(serde::de::Error::custom(text));
+        }
         let authority = uri.authority().filter(|_| is_bare).map_or("", |it| it.as_str());
         let Authority { host, port } = Authority::parse(authority).ok_or_else(wrong)?;
         let port = port.unwrap_or(if by_tls { 443 } else { 80 });

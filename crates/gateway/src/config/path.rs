@@ -310,7 +310,7 @@ mod tests {
             ),
             ("prefix = \"/a\"\nresponse_headers.set = { \"a b\" = \"1\" }", "no name of a field"),
             ("prefix = \"/a\"\nresponse_headers.set = { A = \"\\u0000\" }", "no field may have"),
-            ("prefix = \"/a\"\nlimits.origin_timeout = \"0s\"", "in no time"),
+            ("prefix = \"/a\"\nlimits.origin_timeout = \"0s\"", "longer than 0"),
         ] {
             let said = parse(lines).unwrap_err();
             assert!(said.starts_with("test.toml:") && said.contains(why), "{lines}: {said}");

@@ -240,7 +240,7 @@ impl ServerConfig {
                 return wrong(
                     key,
                     format!(
-                        "`{key}` is 0: nothing happens in no time; leave it out for the default"
+                        "`{key}` is 0, but it must be longer than 0; leave it out for the default"
                     ),
                 );
             }

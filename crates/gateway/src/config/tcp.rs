@@ -219,7 +219,7 @@ impl TcpConfig {
         site.map_or(Ok(()), |site| self.check_pool(site))?;
         for (key, time) in [("quiet", Some(self.quiet)), ("idle_timeout", self.idle_timeout)] {
             if time.is_some_and(|time| time.is_zero()) {
-                return wrong(key, format!("`{key}` is 0, but nothing can be done in no time"));
+                return wrong(key, format!("`{key}` is 0, but it must be longer than 0"));
             }
         }
         for (key, value) in [("held", self.held), ("held_bytes", self.held_bytes)] {

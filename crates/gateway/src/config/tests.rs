@@ -90,7 +90,7 @@ fn every_phase_of_a_connection_has_its_time_out() {
     assert_eq!(limits, expected);
     for key in ["header_timeout", "idle_timeout", "body_timeout", "send_timeout"] {
         let none = format!("{key} = \"0\"");
-        points_at(5, "hold = \"30s\"", &none, &[&format!("`{key}` is 0"), "no time"]);
+        points_at(5, "hold = \"30s\"", &none, &[&format!("`{key}` is 0"), "longer than 0"]);
     }
 }
 
@@ -171,7 +171,7 @@ fn impossible_figures_are_refused() {
     points_at(5, "hold = \"30s\"", "header_bytes = 100", &["8192"]);
     let own = "[site.power.simulated]";
     for key in ["wake_timeout", "sleep_timeout"] {
-        points_at(23, own, &format!("{key} = \"0\"\n{own}"), &[key, "no time"]);
+        points_at(23, own, &format!("{key} = \"0\"\n{own}"), &[key, "longer than 0"]);
     }
     // No client would ever be let in.
     points_at(5, "hold = \"30s\"", "connections = 0", &["at least 1"]);

@@ -177,7 +177,7 @@ impl UdpConfig {
         }
         for (key, time) in [("quiet", self.quiet), ("idle_timeout", self.idle_timeout)] {
             if time.is_zero() {
-                return wrong(key, format!("`{key}` is 0, but nothing can be done in no time"));
+                return wrong(key, format!("`{key}` is 0, but it must be longer than 0"));
             }
         }
         if self.quiet > self.idle_timeout {

@@ -72,7 +72,7 @@ pub(crate) async fn obey(
         MirrorOrder::Explain { address: text } => {
             let address = address(text)?;
             let [mirror] = mirrors else {
-                return Err("say which site, by `--site`".to_owned());
+                return Err("there are several sites: name one by `--site`".to_owned());
             };
             let explained = mirror.explain(&address).map(MirrorReply::Explained);
             explained.ok_or_else(|| "the mirror is not open yet: ask again in a moment".to_owned())

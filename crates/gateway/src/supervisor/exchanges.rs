@@ -165,13 +165,20 @@ impl Supervisor {
 
     /// Begins an exchange without a client, if the server is awake and not about to sleep.
     pub(crate) fn try_begin_background(&self) -> bool {
-        self.with(|managed, _| managed.manager.begin_background())
+        self.with(|managed, _| {
+            let begins = managed.manager.begin_background();
+            managed.background += u32::from(begins);
+            begins
+        })
     }
 
     /// Ends an exchange without a client.
     pub(crate) fn end_background(&self) {
         let now = self.clock.now();
-        self.with(|managed, _| managed.manager.end_background(now));
+        self.with(|managed, _| {
+            managed.background = managed.background.saturating_sub(1);
+            managed.manager.end_background(now);
+        });
     }
 
     /// Whether the server's sleep waits for exchanges without a client, and for nothing else.

@@ -29,6 +29,8 @@ pub(crate) struct SupervisorStatus {
     pub(crate) in_flight: u32,
     /// Those of them that are tunnels, if it is one of a pool.
     pub(crate) tunnels: u32,
+    /// Those of them that have no client: they renew copies.
+    pub(crate) background: u32,
     /// Requests held.
     pub(crate) held: usize,
     /// What keeps it awake.

@@ -149,7 +149,7 @@ fn a_purge_that_names_nothing_is_refused() {
         };
         for (order, says) in [
             (order(None, &["blog/a"], false), "names no place"),
-            (order(Some("shop"), &["/a"], false), "no such site"),
+            (order(Some("shop"), &["/a"], false), "there is no site `shop`"),
             (order(None, &[], false), "say what"),
         ] {
             match stage.order(order).await {

@@ -122,3 +122,22 @@ fn what_a_pass_has_fetched_wakes_no_server_after_it() {
         assert_eq!(stage.ask(get("/page/1.html")).await.how(), (200, "mirror"));
     });
 }
+
+/// No client has asked for anything: what keeps the server awake is the mirror.
+#[test]
+fn pages_that_are_due_are_not_requests_under_way() {
+    slow().play(async |stage| {
+        crawled(stage).await;
+        changed(stage).await;
+        let mut for_copies = 0;
+        seconds_awake(stage, async |stage| {
+            let status = stage.status();
+            assert_eq!(status.in_flight, 0, "{:?}", status.kept_awake_by);
+            let reason = status.kept_awake_by.unwrap_or_default();
+            assert!(!reason.contains("under way"), "{reason}");
+            for_copies += u32::from(reason.starts_with("copies of pages"));
+        })
+        .await;
+        assert!(for_copies > 0, "the server waits for the pages that are due");
+    });
+}

@@ -5,9 +5,19 @@ use std::ops::Range;
 use toml::de::DeTable;
 
 use super::place::{Form, Place};
+use super::tables::{Known, Parser};
 
 /// A word is the nearest if at most a third of its letters differ.
 const MOST_WRONG_LETTERS: usize = 3;
+
+/// More keys than this are listed only if nothing is known of what was meant.
+const FEW: usize = 8;
+
+/// More keys than this are not listed.
+const MOST_LISTED: usize = 20;
+
+/// Tables that know a key are named up to this number.
+const MOST_TABLES: usize = 3;
 
 /// What the parser writes of a type, and what users write for it.
 const WANTED: [(&str, &str); 24] = [
@@ -88,15 +98,26 @@ const NOT_TOML: [(&str, &str); 17] = [
 const NO_VALUE: &str = "a value is missing, or is text without quotes: write `key = \"text\"`";
 const NO_NUMBER: &str = "this is not a number; text is written in quotes: `key = \"text\"`";
 
-/// A message with its place. `text` is the file.
-pub(super) fn explain(text: &str, message: &str, span: Option<&Range<usize>>) -> String {
-    let Ok(table) = DeTable::parse(text) else { return not_toml(message) };
+/// A message with its place. `text` is the file, and `parse` its parser.
+pub(super) fn explain(
+    text: &str,
+    message: &str,
+    span: Option<&Range<usize>>,
+    parse: Parser<'_>,
+) -> String {
+    let Ok(table) = DeTable::parse(text) else {
+        let twice = span.and_then(|span| list_twice(text, message, span, parse));
+        return twice.unwrap_or_else(|| not_toml(message));
+    };
     let place = span.map(|span| Place::find(text, table.get_ref(), span)).unwrap_or_default();
     // A type that reads its table by itself puts words of its own before those of the parser.
     let begins = PARSERS.iter().filter_map(|begin| message.find(begin)).min().unwrap_or(0);
     let (before, message) = message.split_at(begins);
     let place = if before.is_empty() { place } else { place.of_some_value() };
-    let classes = [unknown_name, missing_key, wrong_type, wrong_length, unreadable, other_form];
+    if let Some(text) = unknown_name(&place, message, parse) {
+        return before.to_owned() + &text;
+    }
+    let classes = [missing_key, wrong_type, wrong_length, unreadable, other_form];
     let found = classes.iter().find_map(|class| class(&place, message));
     before.to_owned() + &found.unwrap_or_else(|| place.named(message))
 }
@@ -110,8 +131,24 @@ fn not_toml(message: &str) -> String {
     }
 }
 
+/// `[site]` twice, where it is a list of tables.
+fn list_twice(text: &str, message: &str, span: &Range<usize>, parse: Parser<'_>) -> Option<String> {
+    if !["duplicate key", "cannot extend value"].iter().any(|it| message.starts_with(it)) {
+        return None;
+    }
+    let begins = text.get(..span.start)?.rfind('\n').map_or(0, |at| at + 1);
+    let line = text.get(begins..)?.lines().next()?;
+    let (heading, _) = line.trim().strip_prefix('[')?.split_once(']')?;
+    let keys = heading.trim_start_matches('[').split('.');
+    let keys: Vec<String> =
+        keys.map(|key| key.trim().trim_matches(['"', '\'']).to_owned()).collect();
+    let table = Known::find(&keys, parse).filter(Known::is_list)?;
+    let heading = table.heading();
+    Some(format!("`{}` is a list of tables: write {heading} for each", keys.join(".")))
+}
+
 /// `` unknown field `hodl`, expected one of `hold`, `headers` ``: of a table's keys, or of words.
-fn unknown_name(place: &Place, message: &str) -> Option<String> {
+fn unknown_name(place: &Place, message: &str, parse: Parser<'_>) -> Option<String> {
     let rest = message.strip_prefix("unknown ")?;
     let (is_key, rest) = if let Some(rest) = rest.strip_prefix("field ") {
         (true, rest)
@@ -123,22 +160,45 @@ fn unknown_name(place: &Place, message: &str) -> Option<String> {
     let (listed, more) = rest.split_once(" (").map_or((rest, ""), |(listed, more)| (listed, more));
     let known: Vec<&str> = listed.split('`').skip(1).step_by(2).collect();
     let near = nearest(name, &known).map(|near| format!(": did you mean `{near}`?"));
-    let near = near.unwrap_or_default();
     let mut list = known.iter().map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
     if !more.is_empty() {
         list = format!("{list} ({more}");
     }
     if !is_key {
+        let near = near.unwrap_or_default();
         return Some(format!("{} is `{name}`, but must be one of {list}{near}", place.name()));
     }
-    let key = place.key_in(name);
-    let dot = if near.is_empty() { "." } else { "" };
-    let known = if known.is_empty() {
-        "There are none here".to_owned()
-    } else {
-        format!("Known here: {list}")
+    let path = place.path_to(name);
+    let key = path.join(".");
+    if let Some(tables) = elsewhere(name, &path, near.is_some(), parse) {
+        return Some(format!("unknown key `{key}`: write it below {tables}"));
+    }
+    Some(match (near, known.len()) {
+        (None, 0) => format!("unknown key `{key}`. There are none here"),
+        (None, count) if count > MOST_LISTED => {
+            format!("unknown key `{key}`. None of the {count} keys that are known here is like it")
+        }
+        (None, _) => format!("unknown key `{key}`. Known here: {list}"),
+        (Some(near), count) if count > FEW => format!("unknown key `{key}`{near}"),
+        (Some(near), _) => format!("unknown key `{key}`{near} Known here: {list}"),
+    })
+}
+
+/// The tables that know a key which this one does not. If there is another guess, only those below this table.
+fn elsewhere(name: &str, path: &[String], has_guess: bool, parse: Parser<'_>) -> Option<String> {
+    let (_, from) = path.split_last()?;
+    let tables = Known::with_key(name, from, parse);
+    let is_below = tables.first().is_some_and(|it| it.is_below(from));
+    if tables.is_empty() || has_guess && !is_below {
+        return None;
+    }
+    let headings: Vec<String> = tables.iter().take(MOST_TABLES).map(Known::heading).collect();
+    let own = tables.iter().find_map(|table| table.within(name, parse));
+    let or_as = match own {
+        Some(own) if tables.len() == 1 => format!(", or as {}", own.heading()),
+        _ => String::new(),
     };
-    Some(format!("unknown key `{key}`{near}{dot} {known}"))
+    Some(headings.join(" or ") + &or_as)
 }
 
 /// `` missing field `mac` ``.

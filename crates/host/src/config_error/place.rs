@@ -80,6 +80,16 @@ impl Place {
         keys.join(".")
     }
 
+    /// The keys down to one that no table knows. The parser's place is that key, or the table that a dotted key or a
+    /// heading makes of it, or the table around it.
+    pub(super) fn path_to(&self, unknown: &str) -> Vec<String> {
+        let mut keys = self.keys.clone();
+        if keys.last().is_none_or(|last| last != unknown) {
+            keys.push(unknown.to_owned());
+        }
+        keys
+    }
+
     /// What it is now; `found` is what the parser says, for a value that is not in the file's text.
     pub(super) fn value(&self, found: &str) -> String {
         match self.form {

@@ -21,9 +21,14 @@ pub(super) fn amount(value: f64) -> String {
     )
 }
 
-/// An amount of money: `57`, `5.69`.
-pub(super) fn money(value: f64) -> String {
-    grouped(value, if value.abs() >= 10.0 { 0 } else { 2 })
+/// An amount of money: `57`, `5.69`; in whole units where it follows from watts that are `assumed`.
+pub(super) fn money(value: f64, assumed: bool) -> String {
+    grouped(value, if value.abs() >= 10.0 { 0 } else { cents(assumed) })
+}
+
+/// Digits of money behind the point.
+pub(super) const fn cents(assumed: bool) -> usize {
+    if assumed { 0 } else { 2 }
 }
 
 /// A span: `28.7 days`, `3.5 hours`, `12 seconds`.

@@ -6,7 +6,7 @@ use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{Axis, Block, Chart, Kind, Rows, Scale, Series, Table, Text};
 
-use super::formats::{amount, counted};
+use super::formats::{amount, cents, counted};
 use super::policy_figures::PolicyFigures;
 use super::result::{Analysis, MirrorFigures, MirrorRun};
 use super::tables::ratio;
@@ -45,6 +45,9 @@ impl Analysis {
             Headline::mirror("mirror, crawled", &mirror.crawled),
             Headline::mirror(COMPLETE, &mirror.complete),
         ];
+        if self.is_app {
+            rows.clear();
+        }
         rows.splice(0..0, self.chosen().map(|it| Headline::of("today: the cache", it)));
         rows.extend(self.without_sla.as_ref().map(|it| Headline::of("today, without SLA", it)));
         rows
@@ -52,6 +55,9 @@ impl Analysis {
 
     /// The same with the limit.
     fn with_limit(&self) -> Vec<Headline<'_>> {
+        if self.is_app {
+            return self.headlines();
+        }
         let (name, limit) = ("oracle, with a full mirror", &self.mirror.limit);
         let (figures, run) = (None, None);
         let limit = Headline { name, saving: limit.saving, bill: limit.bill, figures, run };
@@ -61,6 +67,11 @@ impl Analysis {
 
     /// What a mirror is, and what the log does not show of it.
     fn mirror_explained(&self) -> Text {
+        if self.is_app {
+            return Text::marked(
+                "A site of `kind\u{a0}=\u{a0}\"app\"` has no mirror: its answers are for one visitor each.",
+            );
+        }
         let max_age = duration_text::format(Duration::from_secs_f64(self.mirror.max_age_s));
         let app = match &self.without_sla {
             Some(_) => {
@@ -115,11 +126,17 @@ impl Analysis {
             let points = rows.iter().enumerate().map(|(at, it)| (at as f64, 100.0 * figure(it)));
             Series::new(name, Kind::Bar).points(points)
         };
-        Chart::new("Today, with a mirror, and the oracle", x, y)
-            .description(
+        let (title, more) = if self.is_app {
+            ("Today", "")
+        } else {
+            let more = " Remembered and crawled are estimates of what a mirror saves.";
+            ("Today, with a mirror, and the oracle", more)
+        };
+        Chart::new(title, x, y)
+            .description(format!(
                 "What is saved of the energy of a server that is always on, and the share of visits in \
-                 which a request waits. Remembered and crawled are estimates of what a mirror saves.",
-            )
+                 which a request waits.{more}",
+            ))
             .series(bars("saving", |it| it.saving))
             .series(bars("visits that wait", |it| {
                 it.figures.map_or(0.0, |it| ratio(it.delayed_visits, it.visits))
@@ -152,7 +169,8 @@ impl Analysis {
                 .number("saving", "%", 1, |it| 100.0 * it.saving);
         if let Some(year) = &self.year {
             let money = format!("{}/year", year.currency);
-            table = table.number(money, "", 2, |it| self.saved_in_a_year(it.bill));
+            let digits = cents(self.watts_assumed);
+            table = table.number(money, "", digits, |it| self.saved_in_a_year(it.bill));
         }
         let table = table.number("visits that wait", "%", 1, visits_that_wait).number(
             "requests that wait",
@@ -191,6 +209,20 @@ mod tests {
     const LOG: &str = r#"198.51.100.7 - - [04/Mar/2024:12:00:00 +0000] "GET /a HTTP/1.1" 200 500 "-" "Mozilla/5.0"
 198.51.100.8 - - [04/Mar/2024:13:01:40 +0000] "GET /b HTTP/1.1" 200 500 "-" "Mozilla/5.0"
 "#;
+
+    #[test]
+    fn an_application_has_no_row_of_a_mirror() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("a.log");
+        std::fs::write(&log, LOG).unwrap();
+        let options = AnalyzeOptions { logs: vec![log], is_app: true, ..AnalyzeOptions::default() };
+        let analysis = run(&options, |_| std::ops::ControlFlow::Continue(())).unwrap();
+        let text = analysis.text();
+        for row in ["mirror, remembered", "mirror, crawled", "full mirror", "see `today"] {
+            assert!(!text.contains(row), "{row}: {text}");
+        }
+        assert!(text.contains("today: the cache") && text.contains("has no mirror"), "{text}");
+    }
 
     #[test]
     fn a_range_is_named_only_where_the_figures_agree_with_it() {

@@ -7,6 +7,7 @@ use nightwatt_energy::energy::Energy;
 use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules};
 use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Table, Text, grouped};
 
+use super::Tables;
 use super::formats::{amount, counted, days_text, money};
 use super::policy_figures::PolicyFigures;
 use super::result::Analysis;
@@ -81,8 +82,9 @@ impl Analysis {
             let proxy_w = self.scenario.proxy.power_w;
             let _ = write!(
                 text,
-                "the server draws {}, and the proxy {proxy_w} W (defaults: `--scenario` sets yours); ",
-                self.watts()
+                "the server draws {}, and the proxy {proxy_w} W (defaults: {} sets yours); ",
+                self.watts(),
+                self.place_of_watts("`--scenario`")
             );
         }
         let _ = write!(
@@ -91,7 +93,11 @@ impl Analysis {
             electricity.price_per_kwh, electricity.currency, electricity.co2_g_per_kwh
         );
         if *electricity == nightwatt_policy::electricity::Electricity::default() {
-            text.push_str(" (defaults, means of the EU: put yours into [electricity])");
+            let place = self.tables.as_ref().map_or_else(
+                || "[electricity]".to_owned(),
+                |it| format!("`{}` of {}", it.electricity, it.file),
+            );
+            let _ = write!(text, " (defaults, means of the EU: put yours into {place})");
         }
         if electricity.price_per_kwh.flat().is_none() {
             text.push_str("; what is used and saved in an hour counts at the price of that hour");
@@ -100,6 +106,14 @@ impl Analysis {
             text = format!("{text}. Figures for a year: {}", year.basis);
         }
         Note::new(Origin::Assumed, Text::marked(&format!("{text}.")))
+    }
+
+    /// Where the user sets what the server draws: in the configuration, if the scenario is from one.
+    fn place_of_watts(&self, otherwise: &str) -> String {
+        match &self.tables {
+            Some(Tables { file, server, .. }) => format!("`{server}` of {file}"),
+            None => otherwise.to_owned(),
+        }
     }
 
     /// What the server draws, in words.
@@ -137,7 +151,7 @@ impl Analysis {
             let kwh = format!("{} kWh", amount(year.saved_kwh));
             let worth = format!(
                 "{} {}, {} kg CO2e",
-                money(year.saved_cost),
+                money(year.saved_cost, self.watts_assumed),
                 year.currency,
                 amount(year.saved_co2_kg)
             );
@@ -307,13 +321,17 @@ impl Analysis {
         };
         let text = format!(
             "{} W awake, {} W asleep, {} J for each sleep, {known}; {} W for the proxy: a sleep \
-             pays if it lasts longer than {:.1} s. Put the figures of your server under `--scenario FILE`: \
-             watts and seconds decide all of this.",
+             pays if it lasts longer than {:.1} s. Put the figures of your server {}: watts and seconds \
+             decide all of this.",
             server.on_w,
             server.off_w,
             server.switch_j,
             self.scenario.proxy.power_w,
-            break_even.as_secs_f64()
+            break_even.as_secs_f64(),
+            self.tables.as_ref().map_or_else(
+                || "under `--scenario FILE`".to_owned(),
+                |it| format!("into `{}` of {}", it.server, it.file),
+            )
         );
         let summary = "Every figure of the scenario".to_owned();
         let all = Block::Details { summary, blocks: vec![self.assumptions_table().into()] };
@@ -400,7 +418,8 @@ impl Analysis {
         let saved_j = self.always_on_j - chosen.energy_j;
         let percent = format!("{:.0} %", 100.0 * chosen.saving);
         let if_it_draws = if self.watts_assumed {
-            format!(" if yours draws {} (assumed; set yours: `--scenario`)", self.watts())
+            let place = self.place_of_watts("`--scenario`");
+            format!(" if yours draws {} (assumed; set yours: {place})", self.watts())
         } else {
             String::new()
         };
@@ -410,7 +429,7 @@ impl Analysis {
                  proxy's own use counted in: {} of {} kWh and {} {} a year{if_it_draws}.",
                 amount(year.saved_kwh),
                 amount(year.always_on_kwh),
-                money(year.saved_cost),
+                money(year.saved_cost, self.watts_assumed),
                 year.currency,
             ),
             None if saved_j > 0.0 => format!(
@@ -423,10 +442,18 @@ impl Analysis {
                 "With `{policy}` you would save nothing: {}. See what `--no-sla` would save.",
                 self.kept_because()
             ),
-            _ => format!(
-                "With `{policy}` you would save nothing: the proxy uses more than the server's sleep \
-                 saves."
-            ),
+            _ => {
+                let more = match (-100.0 * chosen.saving).round() {
+                    more if more > 0.0 => {
+                        format!(", {more:.0} % more in all than a server that is always on")
+                    }
+                    _ => String::new(),
+                };
+                format!(
+                    "With `{policy}` you would save nothing: the proxy uses more than the server's sleep \
+                     saves{more}."
+                )
+            }
         }
     }
 }

@@ -25,7 +25,7 @@ use super::wakers::{ROWS, WakerFigures, Wakers, rules};
 use super::what_if::try_each;
 use super::year::{Used, YearFigures};
 use super::zones::Zones;
-use super::{AnalyzeOptions, DAY};
+use super::{AnalyzeOptions, DAY, Tables};
 use crate::error::Error;
 use crate::gaps::{GapFigures, Gaps, THRESHOLDS};
 use crate::warnings::{empty, skipped, warnings};
@@ -126,6 +126,12 @@ pub struct Analysis {
     pub scenario: Scenario,
     /// Whether the server's watts are the defaults, so that figures of energy are those of another server.
     pub watts_assumed: bool,
+    /// Where the scenario is from.
+    #[serde(skip)]
+    pub tables: Option<Tables>,
+    /// The site is an application, which has no mirror.
+    #[serde(skip)]
+    pub is_app: bool,
     /// Where the figures of energy come from.
     pub provenance: &'static str,
     /// What could not be read, and what to mind.
@@ -287,6 +293,8 @@ pub(super) fn draw_up(
         wakers,
         scenario: scenario.clone(),
         watts_assumed: watts_assumed(scenario),
+        tables: options.tables.clone(),
+        is_app: options.is_app,
         provenance: "modelled from the scenario's power states; traffic and classes from the log",
     })
 }

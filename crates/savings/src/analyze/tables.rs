@@ -8,6 +8,7 @@ use nightwatt_report::{Cell, Column, Rows, Table};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::summary::Typical;
 
+use super::formats::cents;
 use super::policy_figures::{OracleFigures, PolicyFigures};
 use super::result::Analysis;
 use super::wakers::Waker;
@@ -158,7 +159,8 @@ impl Analysis {
             .number("saving", "%", 1, |it| 100.0 * it.saving);
         if let Some(year) = &self.year {
             let title = format!("{} a year", year.currency);
-            table = table.number(title, "", 2, |it| self.saved_in_a_year(it.bill));
+            let digits = cents(self.watts_assumed);
+            table = table.number(title, "", digits, |it| self.saved_in_a_year(it.bill));
         }
         let late = |some: u64, all: u64| 100.0 * ratio(some, all);
         table

@@ -21,7 +21,7 @@ pub struct Ticket {
 /// A text that is no ticket. It may be a part of one, so it is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this is no ticket: one is `nwt1-` and 128 hexadecimal digits, as `nightwatt receive --listen` prints it"
+    "this is not a ticket, which is `nwt1-` and 128 hexadecimal digits, as `nightwatt receive --listen` prints it"
 )]
 pub struct NoTicket;
 

@@ -202,7 +202,7 @@ const fn words(phase: Phase) -> &'static str {
 
 fn of_table(table: &Path, json: bool) -> Result<ExitStatus, Failure> {
     let text = read(table).map_err(|error| {
-        Failure::because(format!("cannot read {}", table.display()), &error).hint(
+        Failure::because(format!("cannot read {}", table.display()), &error).into_usage().hint(
             "name a CSV file, or `-` for stdin; `nightwatt calibrate --help` says its columns",
         )
     })?;

@@ -81,6 +81,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 fn text_of(table: &Path) -> Result<String, Failure> {
     read(table).map_err(|error| {
         Failure::because(format!("cannot read {}", table.display()), &error)
+            .into_usage()
             .hint("name a CSV file with the columns `bytes,joules`, or `-` for stdin")
     })
 }

@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let found = match (&args.table, &args.meter) {
         (Some(table), _) => {
             let text = read(table).map_err(|error| {
-                Failure::because(format!("cannot read {}", table.display()), &error).hint(
+                Failure::because(format!("cannot read {}", table.display()), &error).into_usage().hint(
                     "name a CSV file with the columns `watts,busy,wakeups_per_s`, or `-` for stdin",
                 )
             })?;

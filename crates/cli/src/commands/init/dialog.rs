@@ -35,7 +35,7 @@ impl<R: BufRead> Dialog<R> {
         }
         if self.silent {
             let Some(proposed) = proposed else {
-                let text = format!("`{option}` is missing, and `--yes` says to ask nothing");
+                let text = format!("`--yes` asks no questions, and `{option}` is missing");
                 return Err(Failure::saying(text)
                     .into_usage()
                     .hint("`nightwatt init --help` has examples"));
@@ -53,7 +53,7 @@ impl<R: BufRead> Dialog<R> {
             let read = match std::str::from_utf8(&answer).map(str::trim) {
                 Ok("") => read(proposed.unwrap_or_default()),
                 Ok(answer) => read(answer),
-                Err(_) => Err("this is no text in UTF-8: type it again".to_owned()),
+                Err(_) => Err("this is not text in UTF-8: type it again".to_owned()),
             };
             match read {
                 Ok(answer) => return Ok(answer),

@@ -22,6 +22,19 @@ pub(super) struct Server {
     mac: Option<String>,
 }
 
+/// What is wrong with a URL that is not an origin.
+fn no_origin(url: &str) -> String {
+    let rest = url.split_once("://").map_or("", |(_, rest)| rest);
+    match rest.split_once('/') {
+        Some((_, path)) if !path.is_empty() => {
+            format!("`{url}` is not an origin: leave out the path `/{path}`")
+        }
+        _ => format!(
+            "`{url}` is not an origin: write http:// (or https://), host and port, as http://10.0.0.5:8080"
+        ),
+    }
+}
+
 impl Server {
     /// Looks up the server of this URL; `http://` may be left out.
     pub(super) fn find(url: &str) -> Result<Self, String> {
@@ -30,9 +43,7 @@ impl Server {
         let parts = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
         let parts = parts.filter(|(_, authority)| !authority.contains(['/', '?', '#', '@']));
         let Some((scheme, authority)) = parts else {
-            return Err(format!(
-                "`{url}` is no origin: write http:// (or https://), host and port, as http://10.0.0.5:8080"
-            ));
+            return Err(no_origin(url));
         };
         let uri = url.parse::<http::Uri>().map_err(|error| format!("`{url}`: {error}"))?;
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -178,7 +189,7 @@ IP address       HW type     Flags       HW address            Mask     Device
         assert_eq!(server.origin, "http://127.0.0.2:9");
         assert_eq!(Server::find("https://127.0.0.2:9/").unwrap().origin, "https://127.0.0.2:9");
         for wrong in ["", "ftp://127.0.0.2:9", "127.0.0.2:9/path"] {
-            assert!(Server::find(wrong).unwrap_err().contains("is no origin"), "{wrong}");
+            assert!(Server::find(wrong).unwrap_err().contains("is not an origin"), "{wrong}");
         }
     }
 

@@ -38,7 +38,7 @@ pub(super) fn read(text: &str, kind: KindChoice) -> Result<String, String> {
 fn forms(text: &str) -> Result<String, String> {
     let wrong = || {
         format!(
-            "`{text}` is no answer: write visits a day (3), a longest wait (10s), both (3 10s), {TENTH} or {ANY}"
+            "`{text}` is not an answer: write visits a day (3), a longest wait (10s), both (3 10s), {TENTH} or {ANY}"
         )
     };
     let (mut visits, mut longest) = (None::<u32>, None::<Duration>);

@@ -140,7 +140,7 @@ fn traced(args: &Args, path: &Path) -> Result<(Arrivals, Mix), Failure> {
 /// Most logs have whole seconds only. Requests of one second are spread over it at random: all at its beginning, they
 /// would be a burst that did not happen.
 fn logged(path: &Path, seed: u64) -> Result<Traced, Failure> {
-    let mut reader = LogReader::open(path).map_err(|error| Failure::failed(&error))?;
+    let mut reader = LogReader::open(path).map_err(|error| Failure::of_input(&error))?;
     let requests = arrivals(&mut reader, None).map_err(|error| Failure::failed(&error))?;
     let is_coarse = requests.iter().all(|request| request.at.0 % 1000 == 0);
     let mut random = ChaCha8Rng::seed_from_u64(seed);

@@ -205,8 +205,8 @@ fn left(status: &Status, config: &Config) -> Vec<String> {
         }
         (is_child && has(Phase::Awake)).then(|| {
             format!(
-                "{name} is a process that nightwatt started, and runs on: `nightwatt sleep` before you stop nightwatt \
-                 for good, or stop it yourself"
+                "{name} is awake, and its process runs on: `nightwatt sleep` before you stop nightwatt for good, or \
+                 stop the process yourself"
             )
         })
     };

@@ -97,6 +97,7 @@ fn nothing_compared(beside: &Beside) -> Failure {
 fn fetched(path: &Path) -> Result<Fetched, Failure> {
     let text = std::fs::read(path).map_err(|error| {
         Failure::because(format!("cannot read {}", path.display()), &error)
+            .into_usage()
             .hint("`nightwatt tcp fetch .. --json > FETCH.json` makes one")
     })?;
     serde_json::from_slice(&text).map_err(|error| {
@@ -152,5 +153,6 @@ fn write_beside(text: &mut String, beside: &Beside) {
 
 fn unread(path: &Path, error: &(dyn std::error::Error + 'static)) -> Failure {
     Failure::because(format!("cannot read {}", path.display()), error)
+        .into_usage()
         .hint("`tcpdump -i eth0 -s 128 -w FILE tcp` makes one")
 }

@@ -222,7 +222,7 @@ fn line(second: &Second) -> String {
 
 fn say(args: &Args, report: &FetchReport) -> Result<(), Failure> {
     if !args.found.json {
-        output::say(&nightwatt_tcp::text(report))?;
+        output::say(&output::folded(&nightwatt_tcp::text(report)))?;
         let kept = report.records.len() as u64;
         let ended = report.completed + report.failed + report.cut;
         if args.found.rows.is_some() && kept < ended {

@@ -343,6 +343,7 @@ fn ends_of(args: &RunsArgs) -> Result<EndsConfig, Failure> {
     if let Some(path) = &args.ends {
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::because(format!("cannot read {}", path.display()), &error)
+                .into_usage()
                 .hint("docs/tcp-lab.md says what a file of ends looks like")
                 .into_usage()
         })?;
@@ -393,6 +394,7 @@ fn own_binary() -> Result<PathBuf, Failure> {
 fn read(path: &Path) -> Result<Vec<Scenario>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::because(format!("cannot read {}", path.display()), &error)
+            .into_usage()
             .hint("docs/tcp-lab.md says what a table of links looks like")
             .into_usage()
     })?;

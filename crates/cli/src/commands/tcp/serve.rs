@@ -15,7 +15,7 @@ use crate::{output, signals, written};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address to listen on; `[::]:5210` for every address of this machine, port 0 for any free port
-    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:5210")]
+    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:5210", value_parser = written::address)]
     pub(crate) listen: SocketAddr,
     /// Most connections at once; more are refused
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

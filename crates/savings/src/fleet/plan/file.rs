@@ -269,8 +269,8 @@ impl PlanFile {
 
     /// Reads a plan. Logs are named from `folder` on, and read now.
     pub fn read(name: &str, text: &str, folder: &Path) -> Result<Plan, Error> {
-        let file: Self =
-            toml::from_str(text).map_err(|error| ConfigError::syntax(name, text, &error))?;
+        let file: Self = toml::from_str(text)
+            .map_err(|error| ConfigError::syntax::<Self>(name, text, &error))?;
         file.resolve(folder).map_err(|wrong| match wrong {
             Refusal::Value(key, message) => ConfigError::value(name, text, &key, message).into(),
             Refusal::Other(error) => error,
