@@ -42,6 +42,9 @@ const ADVICE_PATIENCE: Duration = Duration::from_secs(30);
 /// would follow each other at once. It grows as after failures.
 const PAUSE_AT_ONCE: Duration = Duration::from_hours(1);
 
+/// A certificate with a shorter lifetime, in seconds, is renewed without this pause, which could be too long for it.
+const SHORT_LIFE: i64 = 10 * 3600;
+
 /// Check again after this time, whatever the schedule says: clocks of boards are wrong until the network is up, and
 /// machines sleep.
 const LOOK_AGAIN: Duration = Duration::from_hours(6);
@@ -105,7 +108,8 @@ impl Books {
         validity: Option<Validity>,
         now: Wall,
     ) -> Option<Duration> {
-        if renewal::wait(validity, self.advice.get(path), now) > Duration::ZERO {
+        let is_short = validity.is_none_or(|it| it.until.saturating_sub(it.from) < SHORT_LIFE);
+        if is_short || renewal::wait(validity, self.advice.get(path), now) > Duration::ZERO {
             self.attempts.remove(path);
             return None;
         }
@@ -321,8 +325,10 @@ mod tests {
         }
         // 1 h four times, 80 min, 160 min, 320 min, 640 min, then every 12 h.
         assert!((12..=22).contains(&orders), "{orders} orders in a week");
-        books.advice.clear();
+        let short = Some(Validity { from: start, until: start + 30 });
         let wall = Wall::from_secs(start);
+        assert_eq!(books.succeeded(&path, short, wall), None, "it is renewed in time");
+        books.advice.clear();
         assert_eq!(books.succeeded(&path, validity(start), wall), None, "one that is of use");
         assert!(books.attempts.is_empty());
     }

@@ -35,7 +35,7 @@ fn an_update_has_the_form_of_rfc_2136() {
         // Number, opcode 5, one zone, no condition, one change, nothing besides (2.2).
         &[0x12, 0x34, 0x28, 0, 0, 1, 0, 0, 0, 1, 0, 0][..],
         b"\x07example\x03org\x00\x00\x06\x00\x01",
-        b"\x0f_acme-challenge\x07example\x03org\x00\x00\x10\x00\x01\x00\x00\x00\x3c\x00\x04\x03abc",
+        b"\x0f_acme-challenge\x07example\x03org\x00\x00\x10\x00\x01\x00\x00\x00\x01\x00\x04\x03abc",
     ];
     assert_eq!(message, expected.concat());
     let removes = update(0x1234, &RECORD, false);

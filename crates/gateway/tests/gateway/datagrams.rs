@@ -431,14 +431,15 @@ fn a_reload_ends_sessions_of_another_service_and_of_clients_that_may_not_use_it(
 
 #[test]
 fn a_reload_ends_sessions_to_the_host_of_a_site_that_has_moved_and_those_of_other_rules() {
-    let [first, second] = ["127.0.0.1", "127.0.0.2"].map(|host| {
+    // The stage's site is at 127.0.0.2.
+    let [first, second] = ["127.0.0.2", "127.0.0.1"].map(|host| {
         let socket = std::net::UdpSocket::bind((host, 0)).unwrap();
         socket.set_nonblocking(true).unwrap();
         socket
     });
     let port = first.local_addr().unwrap().port();
     drop(second);
-    let second = std::net::UdpSocket::bind(("127.0.0.2", port)).unwrap();
+    let second = std::net::UdpSocket::bind(("127.0.0.1", port)).unwrap();
     second.set_nonblocking(true).unwrap();
     let table = format!(
         "[[udp]]\nname = \"echo\"\non = \"blog\"\norigin = \":{port}\"\nlisten = [\"127.0.0.1:0\"]\n"
@@ -450,7 +451,7 @@ fn a_reload_ends_sessions_to_the_host_of_a_site_that_has_moved_and_those_of_othe
         assert_eq!(peer.hears(stage).await, b"one");
         let moves = |config: &mut nightwatt_gateway::Config| {
             let origin = &mut config.site[0].origin.authority;
-            *origin = origin.replace("127.0.0.1", "127.0.0.2");
+            *origin = origin.replace("127.0.0.2", "127.0.0.1");
         };
         stage.reload(moves).await.unwrap();
         settle(&stage.clock).await;
