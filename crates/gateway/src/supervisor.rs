@@ -331,38 +331,6 @@ impl Supervisor {
         self.phase.subscribe()
     }
 
-    /// The whole status.
-    pub(crate) fn status(&self) -> SupervisorStatus {
-        let now = self.clock.now();
-        let mut managed = self.lock();
-        managed.book(now, false);
-        let hours = managed.meters.hours();
-        let (inhibited_by, failure) = (managed.inhibited_by.clone(), managed.failure.clone());
-        let (tunnels, background) = (managed.tunnels, managed.background);
-        let server = &mut managed.manager;
-        SupervisorStatus {
-            hours,
-            inhibited_by,
-            failure,
-            phase: server.phase(),
-            in_phase: now.mono.since(server.lifecycle().since()),
-            failures: server.lifecycle().failures(),
-            blocked_for: server.lifecycle().blocked_until().since(now.mono),
-            memory: server.memory(now),
-            sla: server.sla_use(now),
-            in_flight: server.in_flight(),
-            tunnels,
-            background,
-            held: server.held(),
-            hindrance: server.kept_awake_by(now),
-            awake_hours_in: server.awake_hours_in(now),
-            wake_loops: server.wake_loops(),
-            wake_time: server.expected_wake_time(),
-            learned_from: server.lessons(now).map(|lessons| lessons.watched()),
-            now: now.mono,
-        }
-    }
-
     /// The bill since this process began, as far as it is settled.
     pub(crate) fn bill_since_start(&self) -> Bill {
         let now = self.clock.now();

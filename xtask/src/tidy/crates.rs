@@ -22,7 +22,7 @@ const ALLOWED: [(&str, &[&str]); 37] = [
     ("report", &["energy"]),
     ("mining", &["energy", "report"]),
     ("traffic", &["energy", "policy"]),
-    ("transfer", &["energy", "host"]),
+    ("transfer", &["energy", "host", "report"]),
     ("agent", &["clock", "energy", "host"]),
     ("environments", &["clock", "energy", "host"]),
     ("http1", &["clock", "energy"]),
@@ -76,7 +76,7 @@ const ALLOWED: [(&str, &[&str]); 37] = [
     ),
     ("savings", &["energy", "host", "mirror", "policy", "report", "sim", "traffic"]),
     ("python", &["clock", "energy", "host", "policy", "report", "savings", "traffic"]),
-    ("demo", &["clock", "energy", "gateway", "load", "policy", "power", "traffic"]),
+    ("demo", &["clock", "energy", "gateway", "load", "policy", "power", "report", "traffic"]),
     ("doctor", &["clock", "energy", "gateway", "host", "power", "probes"]),
     (
         "claims",

@@ -118,7 +118,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 fn failed(error: &Error) -> Failure {
     let hint = error.hint();
-    Failure::of_input(error).maybe_hint(hint)
+    Failure::failed(error).maybe_hint(hint)
 }
 
 fn calibrate_utilisation(

@@ -273,5 +273,5 @@ fn what_is_left_behind_is_named_at_the_end() {
     gateway.order(&["wake", "--wait"]);
     gateway.stop();
     let log = house.read("serve.log");
-    assert!(log.contains("site is a process that nightwatt started, and runs on"), "{log}");
+    assert!(log.contains("site is awake, and its process runs on"), "{log}");
 }

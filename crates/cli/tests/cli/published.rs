@@ -44,7 +44,7 @@ fn what_cannot_be_read_or_written_is_said() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("access.log").display().to_string();
     let output = nightwatt(&["published", &log]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     assert!(told(&output).contains("access.log"), "{}", told(&output));
     fs::write(&log, LOG).unwrap();
     let output = nightwatt(&["published", "--table", "/no/such/folder/t.csv", &log]);

@@ -96,7 +96,7 @@ impl Known {
     }
 }
 
-/// The keys of a table; nothing if there is none.
+/// The keys of a table; nothing without such a table.
 fn keys_of(parse: Parser<'_>, path: &[(String, bool)]) -> Option<Vec<String>> {
     let table = path.iter().rev().fold(format!("{NO_KEY} = 0"), |inner, (key, is_list)| {
         if *is_list {

@@ -236,10 +236,9 @@ pub(super) fn draw_up(
     let scenario = &options.scenario;
     let end = end_of(&pass, options, resolution_s);
     let (crawler_share, cache_share) = shares(&pass);
-    let ideal = ideal(&pass.gaps, scenario);
-    let (crawlers, gap_figures) = (crawlers(&pass), BySequence::of(&pass.gaps, Gaps::figures));
-    let (requests, classes) = (pass.requests, pass.classes.clone());
-    let (from, utc_offset) = (pass.start, pass.utc_offset);
+    let (ideal, gaps) = (ideal(&pass.gaps, scenario), BySequence::of(&pass.gaps, Gaps::figures));
+    let (crawlers, classes) = (crawlers(&pass), pass.classes.clone());
+    let (requests, from, utc_offset) = (pass.requests, pass.start, pass.utc_offset);
     let suspects: Vec<Suspect> = pass.suspects.list().into_iter().take(ROWS).collect();
     let (holes, hole) = holes(&pass, end);
     let PassResult { crawler_hours, jobs, resources, clients, trace, zones } = pass.end();
@@ -247,7 +246,6 @@ pub(super) fn draw_up(
     let done = JobResults::of(jobs, scenario, &bills, &zones, end);
     let rules = rules(&done.seen);
     let (tried, span_s) = try_each(trace, &rules, scenario, from, utc_offset, end);
-    let wakers = WakerFigures::of(&done.seen, &resources, &clients, &rules, &tried, span_s);
     let always_on = bills.always_on((scenario.power_states().on * end.0).get());
     Ok(Analysis {
         schema: 1,
@@ -275,7 +273,7 @@ pub(super) fn draw_up(
         sizes: SizeFigures::of(&scan.summary.sizes),
         hours: hours(&scan.summary.hours, &crawler_hours),
         cache_share,
-        gaps: gap_figures,
+        gaps,
         ideal,
         always_on_j: always_on.joules,
         always_on_bill: always_on.bill,
@@ -290,7 +288,7 @@ pub(super) fn draw_up(
         best_fixed_timeout_s: done.costs.best_timeout_s,
         reach_server: done.costs.reach_server,
         frontier: done.costs.frontier,
-        wakers,
+        wakers: WakerFigures::of(&done.seen, &resources, &clients, &rules, &tried, span_s),
         scenario: scenario.clone(),
         watts_assumed: watts_assumed(scenario),
         tables: options.tables.clone(),
