@@ -51,10 +51,10 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// What is saved against a server that is always on: `12.3 %`, or that more is used.
+/// What is saved against a server that is always on: `12.3 %`, or how much more is used.
 pub(crate) fn saving(share: f64) -> String {
     if share < -0.0005 {
-        return format!("−{} (uses more than a server that is always on)", percent(-share));
+        return format!("none: uses {} more than a server that is always on", percent(-share));
     }
     percent(share.max(0.0))
 }

@@ -154,7 +154,7 @@ mod tests {
             format!("error: a.toml:12:1: this is not a number\n   |\n{line}\n{mark}\nhint: no");
         let shown =
             format!("error: a.toml:12:1: this is not\n  a number\n   |\n{line}\n{mark}\nhint: no");
-        assert_eq!(wrapped(&text, 34), shown);
+        assert_eq!(wrapped(&text, 32), shown);
     }
 
     #[test]

@@ -125,7 +125,7 @@ fn a_query_of_postgresql_is_in_its_executor() {
     };
     let function = format!("{SERVER}:ExecutorRun");
     let before = taken();
-    let [idle, busy] = [1, 2_000_000].map(|rows| watched(folder.path(), &function, &query(rows)));
+    let [idle, busy] = [1, 4_000_000].map(|rows| watched(folder.path(), &function, &query(rows)));
     check(&idle, &busy, taken() - before + 0.01);
     assert_eq!((idle.calls, busy.calls), (1, 1));
 }

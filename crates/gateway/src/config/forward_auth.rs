@@ -197,7 +197,8 @@ mod tests {
                     power.simulated = {}\n[site.access.forward]\nurl = \"http://127.0.0.1:1/x\"\n";
         let said = Config::parse(text, "test.toml").map(drop).unwrap_err().to_string();
         assert!(
-            said.starts_with("test.toml:6:") && said.contains("`forward` needs `hosts`"),
+            said.starts_with("test.toml:6:14:")
+                && said.contains("`site.access.forward` needs `hosts`"),
             "{said}"
         );
     }

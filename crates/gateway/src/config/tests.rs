@@ -55,7 +55,12 @@ fn points_at(line: u32, good: &str, bad: &str, says: &[&str]) {
 fn bounds_of_the_disk_cache_that_make_no_sense_are_pointed_at() {
     let before = "[scenario.server]";
     let bad = |line: &str| format!("[cache.disk]\n{line}\n\n{before}");
-    points_at(8, before, &bad("size_mb = 4"), &["`size_mb` is 4", "between 8 and 1048576"]);
+    points_at(
+        8,
+        before,
+        &bad("size_mb = 4"),
+        &["`cache.disk.size_mb` is 4", "between 8 and 1048576"],
+    );
     points_at(8, before, &bad("write_mb_per_day = 0"), &["between 1 and"]);
     points_at(8, before, &bad("folder = \"/x\""), &["folder", "`directory`"]);
     let config = Config::parse(&GOOD.replace(before, &bad("")), "nightwatt.toml").unwrap();
@@ -90,7 +95,7 @@ fn every_phase_of_a_connection_has_its_time_out() {
     assert_eq!(limits, expected);
     for key in ["header_timeout", "idle_timeout", "body_timeout", "send_timeout"] {
         let none = format!("{key} = \"0\"");
-        points_at(5, "hold = \"30s\"", &none, &[&format!("`{key}` is 0"), "longer than 0"]);
+        points_at(5, "hold = \"30s\"", &none, &[&format!("`limits.{key}` is 0"), "longer than 0"]);
     }
 }
 
@@ -142,8 +147,8 @@ fn rules_about_clients_that_could_never_hold_are_pointed_at() {
         ("clients.webhook_paths = [\"hook\"]", "`hook` is no path"),
         ("clients.webhook_paths = [\"/hook?x=1\"]", "have no `?`"),
         ("clients.known_paths = [\"wp-login.php\"]", "`wp-login.php` is no path"),
-        ("clients.scanner_share = 2.0", "`scanner_share` is 2"),
-        ("clients.clients = 0", "`clients` is 0"),
+        ("clients.scanner_share = 2.0", "`site.clients.scanner_share` of site `shop` is 2"),
+        ("clients.clients = 0", "`site.clients.clients` of site `shop` is 0"),
         ("awake_per_client_and_day = \"2d\"", "longer than a day"),
     ] {
         let bad = format!("hosts = [\"shop.example\"]\n{line}");
@@ -224,8 +229,8 @@ fn durations_need_a_unit() {
 fn an_origin_is_http_or_https_with_host_and_port() {
     for bad in [
         "https://10.0.0.6/shop",
-        "10.0.0.6:80",
         "http://10.0.0.6/shop",
+        "10.0.0.6:80",
         "http://10.0.0.6/?a",
         "http://user:secret@10.0.0.6",
         "http://",
@@ -234,12 +239,9 @@ fn an_origin_is_http_or_https_with_host_and_port() {
         "http://10.0.0.6:0",
         "",
     ] {
-        points_at(
-            21,
-            "http://10.0.0.6\"",
-            &format!("{bad}\""),
-            &["is not an origin", "http://10.0.0.5:8080"],
-        );
+        let has_path = bad.ends_with("/shop");
+        let advice = if has_path { "leave out the path `/shop`" } else { "http://10.0.0.5:8080" };
+        points_at(21, "http://10.0.0.6\"", &format!("{bad}\""), &["is not an origin", advice]);
     }
 }
 
@@ -506,8 +508,8 @@ fn services_that_are_passed_through_must_be_on_something_and_told_apart() {
         (service("a", "on = \"blog\"\norigin = \"10.0.0.5\""), "write host and port"),
         (service("a", "on = \"blog\"\norigin = \":0\""), "write host and port"),
         (service("a", &on("sni = [\"*\"]")), "is not a name that TLS can ask for"),
-        (service("a", &on("quiet = \"0\"")), "`quiet` is 0"),
-        (service("a", &on("held = 0")), "`held` is 0"),
+        (service("a", &on("quiet = \"0\"")), "`tcp.quiet` is 0"),
+        (service("a", &on("held = 0")), "`tcp.held` is 0"),
         (service("a", &on("asleep = \"drop\"")), "reset"),
     ] {
         let said = parse(&tables);

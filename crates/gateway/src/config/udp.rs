@@ -280,7 +280,7 @@ mod tests {
             (&format!("{GOOD}\nallow = []"), "which no client satisfies"),
             (&format!("{GOOD}\nquiet = \"11m\""), "longer than `idle_timeout`"),
             (&format!("{GOOD}\nsessions = 0"), "must be at least 1"),
-            (&format!("{GOOD}\nidle_timeout = \"0s\""), "`idle_timeout` is 0"),
+            (&format!("{GOOD}\nidle_timeout = \"0s\""), "`udp.idle_timeout` is 0"),
             (&format!("{GOOD}\nstrangers = \"0/h\""), "is not a rate"),
             (
                 &format!("{GOOD}\nwake_on = \"wireguard\"\nwireguard_key = \"abc\""),

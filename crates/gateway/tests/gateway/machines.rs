@@ -148,7 +148,7 @@ fn who_stands_on_whom_must_make_sense() {
     let circle = parse(&circle, "on = \"a\"");
     assert!(circle.contains("stands on itself"), "{circle}");
     let nothing = parse("", "");
-    assert!(nothing.contains("`power` is missing"), "{nothing}");
+    assert!(nothing.contains("`site.power` is missing"), "{nothing}");
     let twice = parse(&machine("blog", ""), "on = \"blog\"");
     assert!(twice.contains("two are called `blog`"), "{twice}");
     let short = parse(&machine("metal", "linger = \"1s\""), "on = \"metal\"");

@@ -502,7 +502,7 @@ fn mistakes_in_a_pool_point_at_their_line() {
         "[[site.pool.kind]]\nname = \"x\"\n[[site.pool.kind]]\nname = \"y\"\n[[site.server]]\n\
          name = \"two\"\norigin = \"http://a\"\npower.simulated = {}\nkind = \"x\"",
     );
-    assert!(unused.contains("`kind` is missing"), "{unused}");
+    assert!(unused.contains("`site.server.kind` is missing"), "{unused}");
     let of_x = Config::parse(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"a\"\n[[site.pool.kind]]\nname = \"x\"\n\
          [[site.pool.kind]]\nname = \"y\"\n[[site.server]]\nname = \"two\"\norigin = \"http://a\"\n\

@@ -372,8 +372,11 @@ fn a_server_told_to_sleep_ends_what_it_has_begun_and_begins_nothing() {
         stage.order(Order::Sleep { site: None }).await;
         settle(&stage.clock).await;
         let status = stage.status();
-        assert_eq!((status.state.as_str(), status.in_flight), ("awake", 2));
-        assert_eq!(status.kept_awake_by.as_deref(), Some("2 requests under way"));
+        assert_eq!((status.state.as_str(), status.in_flight), ("awake", 0));
+        assert_eq!(
+            status.kept_awake_by.as_deref(),
+            Some("copies of pages that are confirmed before it sleeps")
+        );
         assert_eq!(stage.commands(), (0, 0));
         gate.open();
         gate.open();

@@ -188,7 +188,7 @@ fn unknown_name(place: &Place, message: &str, parse: Parser<'_>) -> Option<Strin
 fn elsewhere(name: &str, path: &[String], has_guess: bool, parse: Parser<'_>) -> Option<String> {
     let (_, from) = path.split_last()?;
     let tables = Known::with_key(name, from, parse);
-    let is_below = tables.first().is_some_and(|it| it.is_below(from));
+    let is_below = !from.is_empty() && tables.first().is_some_and(|it| it.is_below(from));
     if tables.is_empty() || has_guess && !is_below {
         return None;
     }

@@ -28,6 +28,7 @@ const CASES: &str = include_str!("wrong.txt");
 fn the_parser_speaks_in_sentences() {
     let cases: Vec<&str> = CASES.split("\n\n").collect();
     assert!(cases.len() > 80, "{}", cases.len());
+    let mut others = Vec::new();
     for case in cases {
         let lines = |key: &str| -> String {
             let lines = case.lines().filter_map(|line| line.strip_prefix(key));
@@ -41,10 +42,12 @@ fn the_parser_speaks_in_sentences() {
             Ok(_) => panic!("accepted: {bad}"),
         };
         let (place, message) = error.lines().next().unwrap().split_once(": ").unwrap();
-        assert!(place.starts_with(&format!("x.toml:{line}:")), "{bad}: {error}");
-        assert!(message.starts_with(says), "{bad}: {error}\nwanted: {says}");
-        for word in JARGON {
-            assert!(!message.contains(word), "{bad}: `{word}` is for programmers: {message}");
+        let is_right = place.starts_with(&format!("x.toml:{line}:")) && message.starts_with(says);
+        // Words for programmers.
+        let has_jargon = JARGON.iter().any(|word| message.contains(word));
+        if !is_right || has_jargon {
+            others.push(format!("{bad}: {error}\nwanted: {wanted}"));
         }
     }
+    assert!(others.is_empty(), "{}", others.join("\n\n"));
 }
