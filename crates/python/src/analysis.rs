@@ -3,7 +3,6 @@
 use nightwatt_clock::Clock;
 use nightwatt_report::{Addresses, KEY_BYTES};
 use nightwatt_savings::analyze::{self as savings, AnalyzeOptions, PolicyFigures};
-use nightwatt_traffic::classifier::ClassifierConfig;
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -35,7 +34,7 @@ pub(crate) fn analyze(
         reading: reading.reading(py)?,
         days,
         scenario: scenario.scenario(py)?,
-        classes: ClassifierConfig::default(),
+        ..AnalyzeOptions::default()
     };
     let addresses = addresses(show_addresses)?;
     let mut watch = Watch::begin(progress);

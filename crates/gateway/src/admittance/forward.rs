@@ -43,7 +43,7 @@ static SHOWN: [HeaderName; 6] = [
     HeaderName::from_static("x-requested-with"),
 ];
 
-/// Fields by which some servers (Rails, OData, Laravel) take a request for one of another method than the service is asked
+/// Fields by which some servers (Rails, `OData`, Laravel) take a request for one of another method than the service is asked
 /// about.
 static METHODS: [HeaderName; 3] = [
     HeaderName::from_static("x-http-method"),
@@ -312,9 +312,11 @@ impl super::Admittance {
     ) -> Result<Service, Refused> {
         let Some(forward) = self.forward_for(comer.ip) else { return Ok(Service::default()) };
         let shows_password = fields.get_all(AUTHORIZATION).iter().any(is_basic);
-        let may_ask = || match shows_password {
-            true => self.lock().may_attempt(comer, clock).map_err(Refused::By),
-            false => Ok(()),
+        let may_ask = || {
+            if !shows_password {
+                return Ok(());
+            }
+            self.lock().may_attempt(comer, clock).map_err(Refused::By)
         };
         may_ask()?;
         let turn = clock.timeout(forward.config.timeout, Box::pin(forward.turns.wait(comer))).await;

@@ -239,8 +239,9 @@ fn an_origin_is_http_or_https_with_host_and_port() {
         "http://10.0.0.6:0",
         "",
     ] {
-        let has_path = bad.ends_with("/shop");
-        let advice = if has_path { "leave out the path `/shop`" } else { "http://10.0.0.5:8080" };
+        let path = ["/shop", "/?a"].into_iter().find(|path| bad.ends_with(path));
+        let without = path.map(|path| format!("leave out the path `{path}`"));
+        let advice = without.as_deref().unwrap_or("http://10.0.0.5:8080");
         points_at(21, "http://10.0.0.6\"", &format!("{bad}\""), &["is not an origin", advice]);
     }
 }

@@ -78,7 +78,7 @@ impl<'a> Labels<'a> {
             let why = "the container publishes no port or several: write the port inside of it at which its \
                        program answers, as in `nightwatt.port=8080`";
             *only.ok_or_else(|| match network_of {
-                Some(_) => self.wrong(ADDRESS, shares_network(network_of)),
+                Some(other) => self.wrong(ADDRESS, shares_network(other)),
                 None => self.wrong(PORT, why),
             })?
         };
@@ -108,14 +108,16 @@ impl<'a> Labels<'a> {
                 ),
             )),
             None if *on_host_network => Ok(format!("127.0.0.1:{port}")),
-            None if network_of.is_some() => Err(self.wrong(ADDRESS, shares_network(network_of))),
-            None => Err(self.wrong(
-                PORT,
-                format!(
-                    "port {port} is not published: create the container with `-p 127.0.0.1:{port}:{port}`, or write \
-                     the label {ADDRESS} with the host at which the proxy reaches it"
+            None => Err(match network_of {
+                Some(other) => self.wrong(ADDRESS, shares_network(other)),
+                None => self.wrong(
+                    PORT,
+                    format!(
+                        "port {port} is not published: create the container with `-p 127.0.0.1:{port}:{port}`, or \
+                         write the label {ADDRESS} with the host at which the proxy reaches it"
+                    ),
                 ),
-            )),
+            }),
         }
     }
 
@@ -165,11 +167,10 @@ impl<'a> Labels<'a> {
 }
 
 /// What to do with a container that publishes nothing, because it has the network of another one.
-fn shares_network(of: &Option<String>) -> String {
+fn shares_network(other: &str) -> String {
     format!(
-        "the container has the network of another one (`{}`: a pod, or `--network container:NAME`), which publishes the \
-         ports of both: write `{ADDRESS}=127.0.0.1`, and in {PORT} the port at which the other one publishes it",
-        of.as_deref().unwrap_or_default()
+        "the container has the network of another one (`{other}`: a pod, or `--network container:NAME`), which publishes the \
+         ports of both: write `{ADDRESS}=127.0.0.1`, and in {PORT} the port at which the other one publishes it"
     )
 }
 

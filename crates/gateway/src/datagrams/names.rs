@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     const LATE: Duration = Duration::from_secs(3);
-    const LONGEST: Duration = Duration::from_secs(60);
+    const LONGEST: Duration = Duration::from_mins(1);
     const LIMITS: Limits = Limits { late: LATE, longest: LONGEST };
 
     /// A resolver that answers when it may, and counts the questions.

@@ -11,7 +11,7 @@ use crate::answers;
 use crate::body::Answer;
 use crate::exchange::Exchange;
 use crate::hold::Spool;
-use crate::pool::{Offer, Placed, ServerPool};
+use crate::pool::{Offer, Placed, Seat, ServerPool};
 
 impl Asked<'_> {
     /// Finds a place for an exchange, if its site has a pool; returns whether it had to wait.
@@ -60,7 +60,7 @@ impl Asked<'_> {
         answered: &mut Answered,
     ) -> Result<Arc<Exchange>, (Response<Answer>, Answered)> {
         let next = exchange.at_another_server();
-        let failed_at = exchange.seat().map(|seat| seat.server());
+        let failed_at = exchange.seat().map(Seat::server);
         let offer = match failed_at {
             _ if self.is_guest() => Offer::Guest { failed_at },
             Some(server) => Offer::FailedAt(server),

@@ -152,5 +152,5 @@ fn who_stands_on_whom_must_make_sense() {
     let twice = parse(&machine("blog", ""), "on = \"blog\"");
     assert!(twice.contains("two are called `blog`"), "{twice}");
     let short = parse(&machine("metal", "linger = \"1s\""), "on = \"metal\"");
-    assert!(short.contains("`linger`") && short.contains("2s"), "{short}");
+    assert!(short.contains("`machine.linger`") && short.contains("2s"), "{short}");
 }

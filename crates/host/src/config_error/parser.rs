@@ -170,7 +170,7 @@ fn unknown_name(place: &Place, message: &str, parse: Parser<'_>) -> Option<Strin
     }
     let path = place.path_to(name);
     let key = path.join(".");
-    if let Some(tables) = elsewhere(name, &path, near.is_some(), parse) {
+    if let Some(tables) = elsewhere(name, &path, near.is_some() || known.len() <= FEW, parse) {
         return Some(format!("unknown key `{key}`: write it below {tables}"));
     }
     Some(match (near, known.len()) {
@@ -184,12 +184,12 @@ fn unknown_name(place: &Place, message: &str, parse: Parser<'_>) -> Option<Strin
     })
 }
 
-/// The tables that know a key which this one does not. If there is another guess, only those below this table.
-fn elsewhere(name: &str, path: &[String], has_guess: bool, parse: Parser<'_>) -> Option<String> {
+/// The tables that know a key which this one does not. If there is better advice, only those below this table.
+fn elsewhere(name: &str, path: &[String], has_better: bool, parse: Parser<'_>) -> Option<String> {
     let (_, from) = path.split_last()?;
     let tables = Known::with_key(name, from, parse);
     let is_below = !from.is_empty() && tables.first().is_some_and(|it| it.is_below(from));
-    if tables.is_empty() || has_guess && !is_below {
+    if tables.is_empty() || has_better && !is_below {
         return None;
     }
     let headings: Vec<String> = tables.iter().take(MOST_TABLES).map(Known::heading).collect();
