@@ -66,9 +66,8 @@ fn wrapped(text: &str, width: usize) -> String {
         let rest = line.trim_start().trim_start_matches(|it: char| it.is_ascii_digit());
         rest.trim_start().starts_with('|')
     };
-    let wrapped = |line: &str| match is_of_file(line) {
-        true => line.to_owned(),
-        false => nightwatt_report::folded(line, width),
+    let wrapped = |line: &str| {
+        if is_of_file(line) { line.to_owned() } else { nightwatt_report::folded(line, width) }
     };
     text.split('\n').map(wrapped).collect::<Vec<_>>().join("\n")
 }

@@ -97,7 +97,7 @@ async fn serve(
             .unwrap_or_else(|| Failure::failed(&error).maybe_hint(error.hint()))
     })?;
     introduction.say(&Addresses::of(&running), args.json)?;
-    Process { args, running, clock, manager, signals }.run().await
+    Box::pin(Process { args, running, clock, manager, signals }.run()).await
 }
 
 /// An address is taken, and the control socket answers: it is taken by a gateway with this configuration.

@@ -4,7 +4,7 @@ use nightwatt_gateway::config::AccessConfig;
 use nightwatt_gateway::control::Order;
 
 use crate::access::{behind_a_proxy, networks};
-use crate::client::get;
+use crate::client::{Got, get};
 use crate::origin::{Act, ok, raw};
 use crate::pool::{Done, FOUR, ONE_EACH, ask_beside, four, seen, takes};
 use crate::stage::{asleep, secs};
@@ -345,7 +345,7 @@ fn a_client_that_may_wake_nothing_waits_at_the_servers_that_are_on() {
         for client in clients {
             answers.push(client.await.unwrap());
         }
-        let how: Vec<_> = answers.iter().map(|it| it.how()).collect();
+        let how: Vec<_> = answers.iter().map(Got::how).collect();
         assert_eq!(how[0], (200, "server"));
         assert_eq!(how[1..4], [(200, "held"); 3]);
         assert_eq!(how[4], (503, "unavailable"));
