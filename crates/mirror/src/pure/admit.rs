@@ -43,6 +43,11 @@ impl AdmitRules {
         let cache = Rules { assumes: true, store_set_cookie: false, ..cache.clone() };
         Self { cache, page_size, overrides }
     }
+
+    /// Whether the operator names this address in `override`.
+    pub fn may_override(&self, address: &Address) -> bool {
+        self.overrides.iter().any(|pattern| matches(pattern, address.as_str()))
+    }
 }
 
 /// An answer to one of the mirror's own requests.
@@ -280,7 +285,7 @@ fn by_content(answer: &Answer, found: &Found) -> Option<Reason> {
 /// Whether the operator permits what the server does not: `private`, `no-cache`, `must-revalidate`,
 /// lifetimes of nothing. Never `no-store`.
 fn is_overridden(address: &Address, headers: &HeaderMap, rules: &AdmitRules) -> bool {
-    let is_named = rules.overrides.iter().any(|pattern| matches(pattern, address.as_str()));
+    let is_named = rules.may_override(address);
     let speaks = [CACHE_CONTROL, EXPIRES, PRAGMA].iter().any(|name| headers.contains_key(name));
     is_named && speaks && !ResponseDirectives::parse(headers).no_store
 }

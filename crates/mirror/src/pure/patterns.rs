@@ -30,13 +30,20 @@ pub struct PatternRules {
     pub include: Vec<String>,
 }
 
+impl PatternRules {
+    /// Whether the operator names an address that the built-in lists may exclude.
+    pub fn includes(&self, address: &Address) -> bool {
+        self.include.iter().any(|pattern| matches(pattern, address.as_str()))
+    }
+}
+
 /// Why an address is never fetched, if it is not.
 pub fn refusal(address: &Address, origin: Origin, rules: &PatternRules) -> Option<Reason> {
     let whole = address.as_str();
     if rules.exclude.iter().any(|pattern| matches(pattern, whole)) {
         return Some(Reason::Operator);
     }
-    if rules.include.iter().any(|pattern| matches(pattern, whole)) {
+    if rules.includes(address) {
         return None;
     }
     by_path(address).or_else(|| by_query(address)).or_else(|| by_origin(address, origin))

@@ -93,6 +93,7 @@ impl Pass {
             failed: 0,
             was_cut: false,
             reached_bound: false,
+            is_doubted: false,
         };
         Self {
             report,
@@ -164,6 +165,12 @@ impl Pass {
         }
     }
 
+    /// Queues an address that was answered in this pass, before all others.
+    pub(super) fn push_once_more(&mut self, address: Address) {
+        self.seen.remove(&address);
+        self.push(address, f64::MAX);
+    }
+
     /// Queues the second fetch of an address.
     pub(super) fn push_again(&mut self, address: Address, first: Digest) {
         self.again.push(Order { address, is_robots: false, first: Some(first) });
@@ -217,6 +224,12 @@ impl Pass {
     /// robots.txt could not be had: without it nothing is fetched.
     pub(super) fn cut(&mut self) {
         self.report.was_cut = true;
+    }
+
+    /// The server counts as failing: it says that everything is gone.
+    pub(super) fn doubt(&mut self) {
+        self.report.is_doubted = true;
+        self.cut();
     }
 
     pub(super) fn report(&self, now: Timestamp) -> PassReport {

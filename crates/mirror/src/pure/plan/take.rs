@@ -63,6 +63,9 @@ impl Planner {
         }
         let before = Before { entry: before, first: order.first };
         let verdict = admit(&order.address, answer, &before, &self.rules.admit);
+        if self.withholds(order, &verdict, before.entry, now) {
+            return taken;
+        }
         self.apply(order, verdict, &before, &mut taken, now);
         taken
     }
@@ -96,8 +99,12 @@ impl Planner {
         let address = &order.address;
         match verdict {
             Verdict::Keep(new) => {
-                self.note(Event::Kept);
+                // A page that there was is gone.
+                let is_lost = new.entry.status().is_client_error()
+                    && before.entry.is_some_and(|it| !it.is_negative());
+                self.note(if is_lost { Event::Deleted } else { Event::Kept });
                 self.pages.set(address, kept(&new.entry));
+                self.pages.read(address, now);
                 let is_other =
                     |before: &Entry| Digest::of_entry(before) != Digest::of_entry(&new.entry);
                 if before.entry.map_or(new.entry.is_negative(), is_other) {
@@ -151,6 +158,9 @@ impl Planner {
         if reason == Reason::TooLarge {
             self.note_bound();
         }
+        if reason.hides_links() {
+            self.completeness.is_unread(address);
+        }
         let was_kept = self.pages.get(address).is_some_and(|page| page.confirmed().is_some());
         // What is mirrored stays as it is while the server fails.
         if !(is_failure && was_kept) {
@@ -159,7 +169,7 @@ impl Planner {
         deletes
     }
 
-    fn note(&mut self, event: Event) {
+    pub(super) fn note(&mut self, event: Event) {
         if let Some(pass) = &mut self.pass {
             pass.note(event);
         }
@@ -184,6 +194,7 @@ impl Planner {
                 is_hint: matches!(link.kind, LinkKind::Feed | LinkKind::Sitemap),
                 is_not_followed: link.kind == LinkKind::NotFollowed,
                 modified: link.modified,
+                linked_by: Some(address.clone()),
             };
             self.meet(target, meeting, now);
         }
@@ -202,7 +213,9 @@ impl Planner {
             let depth = self.pages.get(&entry.address).map_or(0, |page| page.depth);
             let is_hint = self.pages.get(&entry.address).is_some_and(|page| page.is_hint);
             let depth = depth.saturating_add(1);
-            let meeting = Meeting { origin: Origin::Linked, depth, is_hint, ..Meeting::default() };
+            let linked_by = Some(entry.address.clone());
+            let origin = Origin::Linked;
+            let meeting = Meeting { origin, depth, is_hint, linked_by, ..Meeting::default() };
             self.meet(target, meeting, now);
         }
     }
@@ -212,9 +225,9 @@ impl Planner {
         match answer.status.as_u16() {
             // Not modified, or unavailable: there are no rules (RFC 9309, 2.3.1.3).
             304 => {}
-            200..=299 => self.robots = Robots::parse(&answer.body),
+            200..=299 => self.robots = Some(Robots::parse(&answer.body)),
             300..=499 if answer.status != StatusCode::TOO_MANY_REQUESTS => {
-                self.robots = Robots::default();
+                self.lose_robots();
             }
             _ => {
                 self.robots_failed();
@@ -231,8 +244,10 @@ impl Planner {
 
     /// What is mirrored and now forbidden goes.
     fn forbidden_by_robots(&mut self, now: Timestamp) -> Vec<Address> {
-        let is_never =
-            |address: &Address| self.robots.permission(address.as_str()) == Permission::Never;
+        let is_never = |address: &Address| {
+            let robots = self.robots.as_ref();
+            robots.is_some_and(|it| it.permission(address.as_str()) == Permission::Never)
+        };
         let forbidden = self
             .pages
             .iter()
