@@ -68,6 +68,8 @@ pub struct Found {
     pub has_nonce: bool,
     /// A form has a token against forged requests.
     pub has_form_token: bool,
+    /// A form has a hidden field with a value, which may be for one visitor.
+    pub has_hidden_field: bool,
     seen: HashSet<(LinkKind, String)>,
     all_not_followed: bool,
 }

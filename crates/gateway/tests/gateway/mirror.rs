@@ -503,7 +503,8 @@ fn a_program_with_the_token_reports_changes_and_may_do_nothing_else() {
         for (path, token, status) in [
             ("changed", "let-me-in", 403),
             ("wake", "let-me-tell-you", 403),
-            ("changed?path=/page/3.html&path=/page/4.html", "let-me-tell-you", 200),
+            ("changed?paths=/page/3.html", "let-me-tell-you", 400),
+            ("changed?path=/page/3.html&path=%2Fpage%2F4.html", "let-me-tell-you", 200),
         ] {
             let got = stage.ask_admin(report(path, token)).await;
             assert_eq!(got.status, status, "{path} {token}: {}", got.text());

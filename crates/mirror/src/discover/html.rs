@@ -272,6 +272,7 @@ impl TagView<'_> {
         // A field without a value is filled in by a script, or by nothing.
         let has_value = self.get("value").is_some_and(|value| !value.is_empty());
         self.found.has_form_token |= has_value && is_form_token(&self.word("name"));
+        self.found.has_hidden_field |= has_value && self.word("type") == "hidden";
     }
 
     fn meta(&mut self) {
@@ -421,6 +422,9 @@ fn is_form_token(name: &str) -> bool {
         "sectok",
         "anticsrf",
     ];
+    // `contact[_token]`, as frameworks name the fields of a form.
+    let inner = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')).map(|(_, it)| it);
+    let name = inner.unwrap_or(name);
     let bare = name.trim_start_matches(['_', '-']);
     NAMES.contains(&name) || bare.starts_with("csrf") || bare.starts_with("xsrf")
 }

@@ -152,6 +152,8 @@ fn nonces_and_tokens_of_forms_are_seen() {
     assert!(!page("<script nonce=''>x</script>").has_nonce);
     for name in [
         "_token",
+        "contact[_token]",
+        "a[b][csrf_token]",
         "_wpnonce",
         "authenticity_token",
         "csrfmiddlewaretoken",

@@ -31,6 +31,11 @@ pub struct PatternRules {
 }
 
 impl PatternRules {
+    /// Whether the operator keeps nightwatt from an address.
+    pub fn excludes(&self, address: &Address) -> bool {
+        self.exclude.iter().any(|pattern| matches(pattern, address.as_str()))
+    }
+
     /// Whether the operator names an address that the built-in lists may exclude.
     pub fn includes(&self, address: &Address) -> bool {
         self.include.iter().any(|pattern| matches(pattern, address.as_str()))
@@ -39,8 +44,7 @@ impl PatternRules {
 
 /// Why an address is never fetched, if it is not.
 pub fn refusal(address: &Address, origin: Origin, rules: &PatternRules) -> Option<Reason> {
-    let whole = address.as_str();
-    if rules.exclude.iter().any(|pattern| matches(pattern, whole)) {
+    if rules.excludes(address) {
         return Some(Reason::Operator);
     }
     if rules.includes(address) {
@@ -181,7 +185,7 @@ const CALENDAR_PARAMETERS: [&str; 12] = [
 const CALENDARS: [&str; 4] = ["calendar", "kalender", "calendrier", "calendario"];
 
 fn by_path(address: &Address) -> Option<Reason> {
-    if plain(address.path()).contains(";jsessionid=") {
+    if may_name_session(address.path()) {
         return Some(Reason::OneTime);
     }
     let mut below_calendar = false;
@@ -263,6 +267,14 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     true
 }
 
+/// Whether a reference may name a session: `;jsessionid=`, `/(S(…))/`, or a parameter with a token or a key.
+pub fn may_name_session(reference: &str) -> bool {
+    let (path, query) = reference.split_once('?').unwrap_or((reference, ""));
+    let path = plain(path);
+    let is_in_path = path.contains("sessionid=") || path.contains(";sid=") || path.contains("(s(");
+    is_in_path || !query.is_empty() && !may_be_prefetched(&format!("/?{query}"))
+}
+
 /// Whether the target of a redirect is a page to log in: a word of its path or host says so, or it is told where
 /// to lead back to.
 pub fn leads_to_log_in(target: &str) -> bool {
@@ -342,6 +354,7 @@ mod tests {
             ("/f?X-Amz-Signature=abc", Reason::OneTime),
             ("/list?confirm=1", Reason::OneTime),
             ("/page;JSESSIONID=0F", Reason::OneTime),
+            ("/(S(lit3py55))/orders.aspx", Reason::OneTime),
             ("/a?tok%65n=8f3a", Reason::OneTime),
             ("/callback?code=8f3a", Reason::OneTime),
             ("/callback?state=8f3a", Reason::OneTime),
@@ -426,6 +439,23 @@ mod tests {
         assert_eq!(list("/?paged=2").as_deref(), Some("/"));
         assert_eq!(list("/list?p=about"), None);
         assert_eq!(list("/page/about"), None);
+    }
+
+    #[test]
+    fn references_that_may_name_a_session_are_known_by_their_form() {
+        for reference in [
+            "/shop;jsessionid=1A2B",
+            "https://shop.example/x;JSESSIONID=1A2B?y",
+            "/(S(lit3py55t21z5v55vlm25s55))/orders.aspx",
+            "page?PHPSESSID=0f",
+            "?sid=0f",
+            "/a?token=x",
+        ] {
+            assert!(may_name_session(reference), "{reference}");
+        }
+        for reference in ["/", "/session.html", "?page=2", "/news(s)/", "/style.css?ver=6.4.2"] {
+            assert!(!may_name_session(reference), "{reference}");
+        }
     }
 
     #[test]

@@ -485,6 +485,13 @@ pub(crate) struct Meeting {
     pub(crate) linked_by: Option<Address>,
 }
 
+impl Meeting {
+    /// When it changed. What lies ahead (a time zone, a post for tomorrow) would keep it due for ever.
+    pub(crate) fn modified_before(&self, now: Timestamp) -> Option<u64> {
+        self.modified.map(|modified| modified.min(now).as_millis())
+    }
+}
+
 impl Default for Meeting {
     fn default() -> Self {
         Self {

@@ -75,10 +75,17 @@ impl Planner {
         forbidden(address, self.robots.as_ref(), &self.rules)
     }
 
+    /// Whether the operator or robots.txt keeps nightwatt from an address. The built-in lists are for the mirror alone.
+    pub fn is_closed_to_us(&self, address: &Address) -> bool {
+        let permission = permission(self.robots.as_ref(), address.as_str());
+        permission == Permission::Never || self.rules.patterns.excludes(address)
+    }
+
     /// Takes over a page of a saved plan. The rules may be others now.
     pub(super) fn restore_page(&mut self, address: Address, mut page: Page, now: Timestamp) {
         self.completeness.knows(&address);
         let was_refused = page.refused();
+        page.modified_ms = page.modified_ms.map(|modified| modified.min(now.as_millis()));
         page.state = self.judged_again(&address, &page, now);
         // What is mirrored or was tried counts. A form that is full keeps out only what was kept out before.
         if !page.refused().is_some_and(Reason::is_before_fetch) {

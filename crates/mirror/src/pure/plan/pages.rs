@@ -35,6 +35,9 @@ pub struct Page {
     /// When its own links were last read.
     #[serde(skip)]
     read: Option<Timestamp>,
+    /// When the server last failed to give it.
+    #[serde(skip)]
+    failed: Option<Timestamp>,
     /// It is to be confirmed before the server sleeps, whatever its age.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outdated: bool,
@@ -208,7 +211,7 @@ impl Pages {
         }
         page.depth = page.depth.min(meeting.depth);
         page.is_hint |= meeting.is_hint;
-        page.modified_ms = page.modified_ms.max(meeting.modified.map(Timestamp::as_millis));
+        page.modified_ms = page.modified_ms.max(meeting.modified_before(now));
         let may_be_better = page.refused().is_some_and(Reason::is_before_fetch);
         may_be_better && !meeting.is_not_followed
     }
@@ -257,10 +260,11 @@ impl Pages {
             depth: meeting.depth,
             popularity: Popularity::default(),
             is_hint: meeting.is_hint,
-            modified_ms: meeting.modified.map(Timestamp::as_millis),
+            modified_ms: meeting.modified_before(now),
             linked_by: meeting.linked_by.clone(),
             met: Some(now),
             read: None,
+            failed: None,
             is_outdated: false,
             state,
         };
@@ -283,6 +287,9 @@ impl Pages {
             self.fetched -= usize::from(counts(page));
             page.state = state;
             page.is_outdated = false;
+            if page.refused().is_none_or(|it| it.kind() != ReasonKind::ByFailure) {
+                page.failed = None;
+            }
             self.fetched += usize::from(counts(page));
         }
     }
@@ -291,6 +298,13 @@ impl Pages {
     pub(super) fn set_outdated(&mut self, address: &Address, is_outdated: bool) -> bool {
         let page = self.known.get_mut(address);
         page.is_some_and(|page| std::mem::replace(&mut page.is_outdated, is_outdated))
+    }
+
+    /// Notes that the server failed to give a page; returns whether it did so before `began`, too.
+    pub(super) fn failed(&mut self, address: &Address, began: Timestamp, now: Timestamp) -> bool {
+        let page = self.known.get_mut(address);
+        let before = page.and_then(|page| page.failed.replace(now));
+        before.is_some_and(|before| before < began)
     }
 
     /// Notes that the links of a page were read.

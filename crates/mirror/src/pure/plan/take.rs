@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::LOCATION;
 use nightwatt_httpcache::Timestamp;
 
 use super::pages::PageState;
-use super::queue::Event;
+use super::queue::{Event, Pass};
 use super::saved::kept;
 use super::{Meeting, Order, Planner};
 use crate::discover::{Found, LinkKind};
@@ -57,9 +58,13 @@ impl Planner {
         }
         let mut taken = Taken::default();
         if order.is_robots {
-            let forbidden = self.take_robots(answer, now);
+            let forbidden = self.take_robots(order, answer, now);
             taken.forgotten.clone_from(&forbidden);
             taken.changes = forbidden.into_iter().map(Change::Remove).collect();
+        }
+        // Where robots.txt is in fact is no page of the plan.
+        if order.is_robots && self.pages.get(&order.address).is_none() && !is_robots_txt(order) {
+            return taken;
         }
         let before = Before { entry: before, first: order.first };
         let verdict = admit(&order.address, answer, &before, &self.rules.admit);
@@ -150,8 +155,14 @@ impl Planner {
     ) -> bool {
         let is_failure = !reason.deletes();
         let deletes = is_kept && !is_failure;
+        let is_outage = is_failure && reason != Reason::StoreFull;
+        let fails_often = is_outage && {
+            let began = self.pass.as_ref().map_or(now, Pass::began);
+            self.pages.failed(address, began, now)
+        };
         self.note(match () {
-            () if is_failure && reason != Reason::StoreFull => Event::Failed,
+            () if fails_often => Event::FailedAgain,
+            () if is_outage => Event::Failed,
             () if deletes => Event::Deleted,
             () => Event::Refused,
         });
@@ -206,7 +217,7 @@ impl Planner {
             return;
         }
         let headers = entry.headers();
-        let target = headers.get(http::header::LOCATION).and_then(|it| it.to_str().ok());
+        let target = headers.get(LOCATION).and_then(|it| it.to_str().ok());
         let own = self.site.url(&entry.address);
         let target = target.and_then(|target| self.site.resolve(&own, target).ok());
         if let Some(target) = target {
@@ -221,7 +232,10 @@ impl Planner {
     }
 
     /// Returns what is mirrored and now forbidden.
-    fn take_robots(&mut self, answer: &Answer, now: Timestamp) -> Vec<Address> {
+    fn take_robots(&mut self, order: &Order, answer: &Answer, now: Timestamp) -> Vec<Address> {
+        if self.follows_robots(order, answer) {
+            return Vec::new();
+        }
         match answer.status.as_u16() {
             // Not modified, or unavailable: there are no rules (RFC 9309, 2.3.1.3).
             304 => {}
@@ -240,6 +254,18 @@ impl Planner {
         let forbidden = self.forbidden_by_robots(now);
         self.fill_queue(now);
         forbidden
+    }
+
+    /// Whether robots.txt is elsewhere on the site, and requested there.
+    fn follows_robots(&mut self, order: &Order, answer: &Answer) -> bool {
+        if !answer.status.is_redirection() {
+            return false;
+        }
+        let target = answer.headers.get(LOCATION).and_then(|it| it.to_str().ok());
+        let own = self.site.url(&order.address);
+        let target = target.and_then(|target| self.site.resolve(&own, target).ok());
+        let Some((target, pass)) = target.zip(self.pass.as_mut()) else { return false };
+        pass.redirect_robots(target)
     }
 
     /// What is mirrored and now forbidden goes.
@@ -266,6 +292,10 @@ impl Planner {
             pass.cut();
         }
     }
+}
+
+fn is_robots_txt(order: &Order) -> bool {
+    order.address.as_str() == "/robots.txt"
 }
 
 /// Links from the start to the target of a link.

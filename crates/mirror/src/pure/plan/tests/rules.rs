@@ -144,9 +144,10 @@ fn what_is_excluded_later_is_never_requested_again() {
 #[test]
 fn what_is_included_later_is_fetched_and_is_in_no_trap() {
     let mut world = World::of(&[
-        ("/", "<a href=/report>r</a><a href=/events/2027-03-12-conf>c</a>"),
+        ("/", "<a href=/report>r</a><a href=/events/2027-03-12-conf>c</a><a href=/2027/03/>m</a>"),
         ("/report", "annual report"),
         ("/events/2027-03-12-conf", "conf"),
+        ("/2027/03/", "March"),
     ]);
     world.whole();
     assert_eq!(world.reason("/report"), Some(Reason::Action));
@@ -155,13 +156,14 @@ fn what_is_included_later_is_fetched_and_is_in_no_trap() {
     world.refresh();
     let all = BTreeSet::from(["/", "/events/2027-03-12-conf", "/report"]);
     assert_eq!(world.pages(), all);
-    // Not included any more: they go.
+    // Not included any more: it goes.
     restart(&mut world, rules());
-    assert_eq!(world.pages(), BTreeSet::from(["/"]));
+    assert!(!world.pages().contains("/report"));
     // A calendar is one until the day comes near.
+    assert_eq!(world.reason("/2027/03/"), Some(Reason::Calendar));
     world.later(24 * 240);
     world.whole();
-    assert_eq!(world.pages(), BTreeSet::from(["/", "/events/2027-03-12-conf"]));
+    assert!(world.pages().contains("/2027/03/"));
 }
 
 #[test]
@@ -241,4 +243,112 @@ fn what_was_refused_for_its_answer_is_tried_again_when_content_changes() {
     assert_eq!(world.planner.due_before_sleep(world.now), 1);
     world.refresh();
     assert!(world.pages().contains("/form"));
+}
+
+#[test]
+fn a_robots_txt_that_is_elsewhere_is_followed_five_times() {
+    let serve = |last: u32| {
+        move |path: &str| {
+            let number: Option<u32> = if path == "/robots.txt" {
+                Some(0)
+            } else {
+                path.strip_prefix("/r").and_then(|it| it.parse().ok())
+            };
+            Some(match number {
+                Some(number) if number < last => Served {
+                    fields: vec![("location", format!("/r{}", number + 1))],
+                    ..status(301)
+                },
+                Some(_) => html("User-agent: nightwatt\nDisallow: /nope/\n"),
+                None if path == "/" => html("<a href=/nope/x>x</a><a href=/open>o</a>"),
+                None => html("x"),
+            })
+        }
+    };
+    for (redirects, is_followed) in [(1, true), (5, true), (6, false)] {
+        let mut world = World::new(rules(), serve(redirects));
+        world.whole();
+        assert!(world.pages().contains("/open"), "{redirects}");
+        assert_eq!(!world.pages().contains("/nope/x"), is_followed, "{redirects}");
+        assert_eq!(world.planner.is_closed_to_us(&at("/nope/x")), is_followed, "{redirects}");
+        assert_eq!(world.store["/robots.txt"].status, 301, "clients get what there is");
+        assert!(!world.store.contains_key("/r1"));
+    }
+}
+
+#[test]
+fn pages_that_always_fail_do_not_end_every_pass() {
+    let serve = |path: &str| {
+        let bad = (b'a'..=b'h').map(|it| format!("/bad{}", char::from(it)));
+        Some(match path {
+            "/" => html(&links(bad.chain(["/tail/".to_owned()]))),
+            path if path.starts_with("/bad") => status(500),
+            "/tail/" => html("<a href=/tail/x>x</a>"),
+            "/tail/x" => html("x"),
+            _ => status(404),
+        })
+    };
+    let mut world = World::new(rules(), serve);
+    assert!(world.whole().was_cut);
+    let passes = (0..3).map(|_| {
+        world.later(24);
+        world.whole().was_cut
+    });
+    let passes: Vec<bool> = passes.collect();
+    assert_eq!(passes.last(), Some(&false), "{passes:?}");
+    assert_eq!(world.pages(), BTreeSet::from(["/", "/tail/", "/tail/x"]));
+    assert!(world.planner.last_whole().is_some());
+    assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Errors));
+}
+
+#[test]
+fn what_a_sitemap_dates_in_the_future_is_not_due_for_ever() {
+    let list = "<urlset><url><loc>/new</loc><lastmod>2026-12-25</lastmod></url></urlset>";
+    let xml = vec![("content-type", "text/xml".to_owned())];
+    let serve = move |path: &str| {
+        Some(match path {
+            "/sitemap.xml" => Served { fields: xml.clone(), ..html(list) },
+            "/" | "/new" => html("x"),
+            _ => status(404),
+        })
+    };
+    let mut world = World::new(rules(), serve);
+    world.whole();
+    let is_doubtful = |world: &World| world.planner.page(&at("/new")).unwrap().is_doubtful();
+    assert!(!is_doubtful(&world));
+    world.later(1);
+    assert_eq!(world.planner.due_before_sleep(world.now), 0);
+}
+
+#[test]
+fn of_two_fetches_that_differ_neither_is_kept() {
+    let counts = std::cell::RefCell::new(BTreeMap::<String, u32>::new());
+    let serve = move |path: &str| {
+        let mut counts = counts.borrow_mut();
+        let number = counts.entry(path.to_owned()).or_default();
+        *number += 1;
+        let cookie =
+            vec![("content-type", "text/html".to_owned()), ("set-cookie", "s=1".to_owned())];
+        Some(match path {
+            "/" => html("<a href=/u>u</a><a href=/shop>s</a><a href=/r>r</a><a href=/same>f</a>"),
+            // Only the first of two answers sets a cookie.
+            "/u" if *number % 2 == 1 => Served { fields: cookie, ..html(&format!("you {number}")) },
+            "/u" => html(&format!("you {number}")),
+            "/shop" => html(&format!("<a href='/item;jsessionid={number}AB'>x</a>")),
+            "/r" => {
+                Served { fields: vec![("location", format!("/(S(lit{number}))/x"))], ..status(302) }
+            }
+            "/same" => html("<form><input type=hidden name=post value=7></form>"),
+            _ => status(404),
+        })
+    };
+    let mut world = World::new(rules(), serve);
+    world.whole();
+    world.later(24);
+    world.whole();
+    for differs in ["/u", "/shop", "/r"] {
+        assert_eq!(world.reason(differs), Some(Reason::Differs), "{differs}");
+        assert!(!world.store.contains_key(differs), "{differs}");
+    }
+    assert!(world.pages().contains("/same"));
 }
