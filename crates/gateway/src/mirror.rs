@@ -267,16 +267,19 @@ impl Mirror {
         plan.requested(&address, *client, is_good, now);
     }
 
-    /// Counts requests of people for an address, and whether it is mirrored.
+    /// Counts requests of people for an address, and whether the mirror has it for browsers.
     fn count(&self, open: &OpenMirror, target: &str, requests: u64) {
         let current = open.store.current();
         // Without parameters that only track, as an answer is looked up.
-        let is_mirrored_as_key = || {
+        let now = self.now();
+        let is_given =
+            |target: &str| current.find_str(target).map(|it| self.for_browsers(it, now).is_ok());
+        let is_given_as_key = || {
             let key = self.rules.admit.cache.key.key(&open.base.key(), target);
-            key.is_some_and(|key| current.find_str(key.parts().2).is_some())
+            key.is_some_and(|key| is_given(key.parts().2) == Some(true))
         };
-        let is_covered = current.find_str(target).is_some() || is_mirrored_as_key();
-        open.coverage().count(requests, is_covered, self.now());
+        let is_covered = is_given(target).unwrap_or_else(is_given_as_key);
+        open.coverage().count(requests, is_covered, now);
     }
 
     /// Notes an anonymous request of a person that the memory cache has answered on the fast path.

@@ -58,7 +58,7 @@ fn says(target: &str) -> Says {
 }
 
 /// A plain static server: it confirms what it has said by its tag.
-fn site(seen: &Seen) -> Vec<Act> {
+pub(crate) fn site(seen: &Seen) -> Vec<Act> {
     let says = says(&seen.target);
     let tag = seen.field("if-none-match");
     let is_known = tag.is_some_and(|tag| {
@@ -77,7 +77,7 @@ fn addresses() -> Vec<String> {
 }
 
 /// The server has been awake, the site was crawled, and it sleeps again.
-async fn crawled(stage: &Stage) {
+pub(crate) async fn crawled(stage: &Stage) {
     stage.origin.script(site);
     stage.at(120).await;
     assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 1)));

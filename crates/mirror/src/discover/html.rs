@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 
-use super::{Found, LinkKind, css};
+use super::{Found, LinkKind, css, is_random};
 
 /// A longer attribute value is ignored. A `srcset` has several references.
 const LONGEST_VALUE: usize = 64 << 10;
@@ -272,7 +272,9 @@ impl TagView<'_> {
         // A field without a value is filled in by a script, or by nothing.
         let has_value = self.get("value").is_some_and(|value| !value.is_empty());
         self.found.has_form_token |= has_value && is_form_token(&self.word("name"));
-        self.found.has_hidden_field |= has_value && self.word("type") == "hidden";
+        let is_hidden = self.word("type") == "hidden";
+        self.found.has_random_field |=
+            is_hidden && self.get("value").is_some_and(|value| is_random(&value));
     }
 
     fn meta(&mut self) {

@@ -193,14 +193,14 @@ pub fn admit(
     Verdict::Keep(Box::new(Kept { entry, body: content.body, found }))
 }
 
-/// Whether an answer may be for one visitor: it sets a cookie, has a hidden field, or leads to addresses that may name
+/// Whether an answer may be for one visitor: it sets a cookie, has a random hidden field, or leads to addresses that may name
 /// a session. So may one that was fetched for the second time, whatever it is now.
 fn is_to_be_proved(answer: &Answer, found: &Found, before: &Before<'_>) -> bool {
     let target = answer.headers.get(LOCATION).and_then(|it| it.to_str().ok());
     let references = found.links.iter().map(|link| link.reference.as_str());
     before.first.is_some()
         || answer.headers.contains_key(SET_COOKIE)
-        || found.has_hidden_field
+        || found.has_random_field
         || references.chain(target).any(may_name_session)
 }
 

@@ -89,10 +89,18 @@ impl Completeness {
         }
     }
 
-    /// Replaces what was noted by [`Completeness::is_unread`].
-    pub fn set_unread<'a>(&mut self, pages: impl Iterator<Item = &'a Address>) {
+    /// Replaces what was noted by [`Completeness::is_unread`]. A page that was read under another of its names
+    /// (`/index.html`, as the target of a form) hides nothing.
+    pub fn set_unread<'a>(
+        &mut self,
+        unread: impl Iterator<Item = &'a Address>,
+        read: impl Iterator<Item = &'a Address>,
+    ) {
         self.unread.clear();
-        pages.for_each(|address| self.is_unread(address));
+        unread.for_each(|address| self.is_unread(address));
+        for address in read.filter(|it| it.query().is_none()) {
+            self.unread.remove(&hash(folded(address.path()).trim_end_matches('/')));
+        }
     }
 
     /// Whether a path lies below a page that was not read.
@@ -357,7 +365,8 @@ mod tests {
         assert!(completeness.is_absent(&at("/list/x")), "only a query of it was not read");
         completeness.is_unread(&at("/index.html"));
         assert!(!completeness.is_absent(&at("/other")), "the start page was not read");
-        completeness.set_unread([at("/admin")].iter());
+        let unread = [at("/admin"), at("/index.html")];
+        completeness.set_unread(unread.iter(), [at("/")].iter());
         assert!(completeness.is_absent(&at("/other")) && !completeness.is_absent(&at("/admin/x")));
     }
 

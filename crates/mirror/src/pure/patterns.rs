@@ -7,6 +7,7 @@ use nightwatt_httpcache::sharing::may_be_prefetched;
 
 use super::address::{Address, plain};
 use super::reason::Reason;
+use crate::discover::is_random;
 
 /// How the mirror learned of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -267,12 +268,19 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     true
 }
 
-/// Whether a reference may name a session: `;jsessionid=`, `/(S(…))/`, or a parameter with a token or a key.
+/// Whether a reference may name a session: `;jsessionid=`, `/(S(…))/`, or a parameter for keys with a random value.
 pub fn may_name_session(reference: &str) -> bool {
+    const PARTS: [&str; 6] = ["sess", "token", "auth", "nonce", "signature", "api_key"];
     let (path, query) = reference.split_once('?').unwrap_or((reference, ""));
     let path = plain(path);
-    let is_in_path = path.contains("sessionid=") || path.contains(";sid=") || path.contains("(s(");
-    is_in_path || !query.is_empty() && !may_be_prefetched(&format!("/?{query}"))
+    let is_key = |name: &str| {
+        matches!(name, "sid" | "key" | "sig") || PARTS.iter().any(|part| name.contains(part))
+    };
+    let mut pairs = query.split(['&', ';']).filter_map(|pair| pair.split_once('='));
+    path.contains("sessionid=")
+        || path.contains(";sid=")
+        || path.contains("/(s(")
+        || pairs.any(|(name, value)| is_key(&plain(name)) && is_random(value))
 }
 
 /// Whether the target of a redirect is a page to log in: a word of its path or host says so, or it is told where
@@ -447,13 +455,21 @@ mod tests {
             "/shop;jsessionid=1A2B",
             "https://shop.example/x;JSESSIONID=1A2B?y",
             "/(S(lit3py55t21z5v55vlm25s55))/orders.aspx",
-            "page?PHPSESSID=0f",
-            "?sid=0f",
-            "/a?token=x",
+            "page?PHPSESSID=5f0c11eebe56",
+            "?x=1&sid=9f8a7c6b5d4e",
+            "/a?token=q83vEjRWeJASNFZ4kBI",
         ] {
             assert!(may_name_session(reference), "{reference}");
         }
-        for reference in ["/", "/session.html", "?page=2", "/news(s)/", "/style.css?ver=6.4.2"] {
+        for reference in [
+            "/",
+            "/session.html",
+            "?page=2",
+            "/news(s)/",
+            "/style.css?ver=6.4.2",
+            "/app.js?v=9f8a7c6b5d4e",
+            "/index.php?title=Design_of_keys&oldid=12",
+        ] {
             assert!(!may_name_session(reference), "{reference}");
         }
     }

@@ -138,7 +138,10 @@ impl Planner {
     /// Notes which pages were not read.
     pub(super) fn note_unread(&mut self) {
         let hides_links = |page: &Page| page.refused().is_some_and(Reason::hides_links);
+        let is_read =
+            |page: &Page| matches!(page.state, PageState::Kept { is_negative: false, .. });
         let unread = self.pages.iter().filter(|(_, page)| hides_links(page));
-        self.completeness.set_unread(unread.map(|(address, _)| address));
+        let read = self.pages.iter().filter(|(_, page)| is_read(page));
+        self.completeness.set_unread(unread.map(|(it, _)| it), read.map(|(it, _)| it));
     }
 }

@@ -272,7 +272,6 @@ fn a_robots_txt_that_is_elsewhere_is_followed_five_times() {
         assert_eq!(!world.pages().contains("/nope/x"), is_followed, "{redirects}");
         assert_eq!(world.planner.is_closed_to_us(&at("/nope/x")), is_followed, "{redirects}");
         assert_eq!(world.store["/robots.txt"].status, 301, "clients get what there is");
-        assert!(!world.store.contains_key("/r1"));
     }
 }
 
@@ -338,7 +337,7 @@ fn of_two_fetches_that_differ_neither_is_kept() {
             "/r" => {
                 Served { fields: vec![("location", format!("/(S(lit{number}))/x"))], ..status(302) }
             }
-            "/same" => html("<form><input type=hidden name=post value=7></form>"),
+            "/same" => html("<form><input type=hidden name=post value=9f8a7c6b5d4e></form>"),
             _ => status(404),
         })
     };
