@@ -40,7 +40,7 @@ pub(super) struct Losses {
     is_believed: bool,
     /// The pass has ended because of them.
     is_doubted: bool,
-    /// What robots.txt said before the server said that there is none.
+    /// What robots.txt said before the server said that it has no such file.
     robots: Option<Robots>,
 }
 

@@ -135,7 +135,7 @@ fn what_is_excluded_later_is_never_requested_again() {
         assert!(!asked.contains(&"/drafts/x".to_owned()), "{asked:?}");
     }
     assert_eq!(world.pages(), BTreeSet::from(["/", "/a"]));
-    // And back again: the page is known, and no one has to link to it anew.
+    // And back again: the page is known, and no one has to link to it again.
     restart(&mut world, rules());
     world.refresh();
     assert!(world.pages().contains("/drafts/x"));
