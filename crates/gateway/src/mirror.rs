@@ -6,6 +6,7 @@
 //! open   the opened copy: store and plan together
 //! base   the scheme and host of the pages
 //! answer answers to clients
+//! room   memory for the bodies that clients get
 //! caches what the mirror knows about the answers of the caches
 //! orders orders of the operator (status)
 //! ```
@@ -25,6 +26,7 @@ mod fetch;
 pub(crate) mod open;
 pub mod orders;
 mod pass;
+mod room;
 mod schedule;
 pub mod status;
 
@@ -48,6 +50,7 @@ use self::base::Base;
 use self::bypassing::Bypassing;
 pub(crate) use self::caches::CacheRequest;
 use self::open::OpenMirror;
+use self::room::Room;
 use crate::common::Common;
 use crate::config::{MirrorConfig, MirrorUrl, SiteConfig};
 use crate::store;
@@ -101,6 +104,7 @@ pub(crate) struct Mirror {
     /// Notified when there is something new to do.
     news: Notify,
     reads: Arc<Semaphore>,
+    room: Room,
     /// Requests that the memory cache answered on the fast path.
     fast_hits: AtomicU64,
     bypassing: Arc<Bypassing>,
@@ -143,6 +147,7 @@ impl Mirror {
             is_urgent: AtomicBool::default(),
             news: Notify::new(),
             reads: Arc::new(Semaphore::new(READS)),
+            room: earlier.map(|it| it.room.clone()).unwrap_or_default(),
             fast_hits: AtomicU64::new(0),
             bypassing: earlier.map(|it| Arc::clone(&it.bypassing)).unwrap_or_default(),
             last_change: AtomicU64::new(UNKNOWN),
@@ -193,6 +198,16 @@ impl Mirror {
         }
         self.note_change(now);
         self.news.notify_waiters();
+    }
+
+    /// Whether nightwatt may request an address by itself, for the caches too: `exclude` and a group for nightwatt in
+    /// robots.txt forbid it.
+    pub(crate) fn may_request(&self, target: &str) -> bool {
+        let Some(address) = Address::new(target) else { return true };
+        match self.opened() {
+            Some(open) => !open.plan().is_closed_to_us(&address),
+            None => !self.rules.patterns.excludes(&address),
+        }
     }
 
     /// Whether this client has changed something a short time ago: then it gets the server's own answers.
@@ -252,16 +267,19 @@ impl Mirror {
         plan.requested(&address, *client, is_good, now);
     }
 
-    /// Counts requests of people for an address, and whether it is mirrored.
+    /// Counts requests of people for an address, and whether the mirror has it for browsers.
     fn count(&self, open: &OpenMirror, target: &str, requests: u64) {
         let current = open.store.current();
         // Without parameters that only track, as an answer is looked up.
-        let is_mirrored_as_key = || {
+        let now = self.now();
+        let is_given =
+            |target: &str| current.find_str(target).map(|it| self.for_browsers(it, now).is_ok());
+        let is_given_as_key = || {
             let key = self.rules.admit.cache.key.key(&open.base.key(), target);
-            key.is_some_and(|key| current.find_str(key.parts().2).is_some())
+            key.is_some_and(|key| is_given(key.parts().2) == Some(true))
         };
-        let is_covered = current.find_str(target).is_some() || is_mirrored_as_key();
-        open.coverage().count(requests, is_covered, self.now());
+        let is_covered = is_given(target).unwrap_or_else(is_given_as_key);
+        open.coverage().count(requests, is_covered, now);
     }
 
     /// Notes an anonymous request of a person that the memory cache has answered on the fast path.

@@ -78,6 +78,9 @@ async fn fetch(
     exchange: Arc<Exchange>,
 ) {
     let served = &serving.sites[site];
+    if !served.may_request(key) {
+        return;
+    }
     let fields = match &wanted {
         Wanted::Again(object) => fields_of(object),
         Wanted::Like(encoding, ..) => Some(fields_for(encoding)),

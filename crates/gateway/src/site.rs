@@ -12,7 +12,7 @@ use nightwatt_clock::Clock;
 use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::{Mono, Now};
-use nightwatt_httpcache::Rules;
+use nightwatt_httpcache::{CacheKey, Rules};
 use nightwatt_policy::frontier::Frontier;
 use nightwatt_policy::history::Rates;
 use nightwatt_policy::lifecycle::ProbeTimeouts;
@@ -196,6 +196,12 @@ impl Site {
         self.shadow.is_none()
             && self.scenario.cache.warm_up > 0
             && !self.rules.grace_while_asleep.is_zero()
+    }
+
+    /// Whether nightwatt may request an address by itself: the mirror's `exclude` and robots.txt may forbid it.
+    pub(crate) fn may_request(&self, key: &CacheKey) -> bool {
+        let (_, _, target) = key.parts();
+        self.mirror.as_ref().is_none_or(|mirror| mirror.may_request(target))
     }
 
     /// Notes a request that only the server can answer.

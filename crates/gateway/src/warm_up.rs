@@ -225,6 +225,9 @@ impl<'a> Period<'a> {
                 Sake::Of(ClientClass::Crawler)
             }
         };
+        if !site.may_request(&key) {
+            return None;
+        }
         let request = OwnRequest::new(&key, errand.fields()?, &site.rules, serving.clock.now())?;
         let find = || self.find(&key, &request);
         // Another request is fetching it already, or another variant of it.

@@ -68,6 +68,8 @@ pub struct Found {
     pub has_nonce: bool,
     /// A form has a token against forged requests.
     pub has_form_token: bool,
+    /// A form has a hidden field with a random value, which may be for one visitor.
+    pub has_random_field: bool,
     seen: HashSet<(LinkKind, String)>,
     all_not_followed: bool,
 }
@@ -116,6 +118,15 @@ impl Found {
         self.seen = HashSet::new();
         self
     }
+}
+
+/// Whether a value looks as if it was drawn for one visitor: long, one word, with letters and digits.
+pub(crate) fn is_random(value: &str) -> bool {
+    let of_word = |byte: u8| byte.is_ascii_alphanumeric() || b"+/=_-.%".contains(&byte);
+    value.len() >= 12
+        && value.bytes().all(of_word)
+        && value.bytes().any(|byte| byte.is_ascii_digit())
+        && value.bytes().any(|byte| byte.is_ascii_alphabetic())
 }
 
 fn is_data(reference: &str) -> bool {

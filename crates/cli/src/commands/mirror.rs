@@ -55,7 +55,7 @@ pub(crate) enum MirrorStep {
     },
     /// Show whether an address is mirrored, and why not
     Explain {
-        /// Path, with its query
+        /// Path with its query, or the whole URL
         #[arg(value_name = "PATH")]
         address: String,
         #[command(flatten)]

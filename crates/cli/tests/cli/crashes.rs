@@ -52,7 +52,9 @@ fn killed_in_the_middle_of_a_wake_up() {
 
 #[test]
 fn killed_in_the_middle_of_a_wake_up_it_takes_over_the_server_that_came_up_meanwhile() {
-    let house = House::build(&impatient(SLOW_TO_START));
+    // The policy must not put the server to sleep before the order to stay awake arrives.
+    let plan = Plan { policy: "timeout 1h".to_owned(), ..impatient(SLOW_TO_START) };
+    let house = House::build(&plan);
     let gateway = house.serve(&[]);
     gateway.until("asleep");
     gateway.order(&["wake"]);

@@ -201,7 +201,10 @@ async fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
 /// The content of a site has changed, below these paths or everywhere: its pages are fetched again at once.
 async fn changed(asker: Asker<'_>, name: &str, query: &str) -> Answer {
     let site = Some(name.to_owned());
-    let places: Vec<String> = parameters(query, "path").map(str::to_owned).collect();
+    let places = match changed_paths(query) {
+        Ok(places) => places,
+        Err(why) => return problem(StatusCode::BAD_REQUEST, &why),
+    };
     let all = places.is_empty();
     let purge = Order::Purge { site: site.clone(), places, prefix: !all, all };
     let fetch = Order::Mirror { site, ask: MirrorOrder::Fetch };
@@ -260,12 +263,42 @@ fn days(query: &str) -> Option<usize> {
 }
 
 fn parameter<'a>(query: &'a str, name: &str) -> Option<&'a str> {
-    parameters(query, name).next()
+    let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
 
-fn parameters<'a>(query: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
-    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-    pairs.filter(move |(key, _)| *key == name).map(|(_, value)| value)
+/// The paths that have changed, as a mirror has them.
+fn changed_paths(query: &str) -> Result<Vec<String>, String> {
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let path = |pair: &str| match pair.split_once('=') {
+        Some(("path", text)) => decoded_path(text).ok_or_else(|| {
+            format!("`path={text}` is no path: write it like `path=/news/`, with `%26` for `&`.")
+        }),
+        _ => Err(format!("`{pair}` is unknown: only `path=/news/` may be given, once or more.")),
+    };
+    pairs.map(path).collect()
+}
+
+/// Undoes the escapes of the query. What a request line cannot contain is escaped again.
+fn decoded_path(text: &str) -> Option<String> {
+    let mut path = String::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, behind)) = rest.split_first() {
+        let mut byte = first;
+        rest = behind;
+        if first == b'%' {
+            let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
+            byte = u8::from_str_radix(digits, 16).ok()?;
+            rest = &rest[2..];
+        }
+        // A path that is escaped itself, as in `/caf%C3%A9`, comes out as it went in.
+        if byte.is_ascii_graphic() && byte != b'#' {
+            path.push(char::from(byte));
+        } else {
+            path.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    path.starts_with('/').then_some(path)
 }
 
 fn json_of(value: &impl serde::Serialize) -> Answer {
@@ -286,4 +319,37 @@ pub(super) fn problem(status: StatusCode, detail: &str) -> Answer {
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_have_changed_are_read_as_they_were_meant() {
+        let paths = |query| changed_paths(query).map(|it| it.join(" "));
+        for (query, expected) in [
+            ("", ""),
+            ("path=/news/&path=/feed.xml", "/news/ /feed.xml"),
+            ("path=%2Fnews%2F", "/news/"),
+            ("path=/caf%C3%A9", "/caf%C3%A9"),
+            ("path=/a%20b", "/a%20b"),
+            ("path=/list%3Fx=1%26y=2", "/list?x=1&y=2"),
+            ("path=/a%2520b", "/a%20b"),
+        ] {
+            assert_eq!(paths(query).as_deref(), Ok(expected), "{query}");
+        }
+        for (wrong, named) in [
+            ("paths=/news/", "paths=/news/"),
+            ("path=/news/&site=blog", "site=blog"),
+            ("all", "all"),
+            ("path=", "path="),
+            ("path=news", "path=news"),
+            ("path=/a%2", "path=/a%2"),
+            ("path=/a%zz", "path=/a%zz"),
+        ] {
+            let why = paths(wrong).unwrap_err();
+            assert!(why.contains(&format!("`{named}`")), "{wrong}: {why}");
+        }
+    }
 }

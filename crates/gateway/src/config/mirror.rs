@@ -45,6 +45,8 @@ pub struct MirrorConfig {
     pub size_mb: u64,
     /// Maximum size of a body, in MiB.
     pub page_size_mb: u64,
+    /// Maximum number of addresses that differ in their queries alone.
+    pub queries_per_path: usize,
     /// Maximum number of links from the start to a page.
     pub depth: u16,
     /// Maximum number of requests per second.
@@ -129,6 +131,7 @@ impl Default for MirrorConfig {
             pages: limits.pages,
             size_mb: Bounds::default().bytes / MB,
             page_size_mb: PAGE_SIZE / MB,
+            queries_per_path: TrapRules::default().queries_per_path,
             depth: limits.depth,
             rate: limits.rate,
             seeds: Vec::new(),
@@ -156,13 +159,13 @@ impl MirrorConfig {
         PlanRules {
             limits: Limits {
                 pages: self.pages,
-                known: self.pages.saturating_mul(KNOWN_PER_PAGE),
+                known: self.known(),
                 depth: self.depth,
                 rate: self.rate,
                 ..Limits::default()
             },
             patterns: PatternRules { exclude: self.exclude.clone(), include: self.include.clone() },
-            traps: TrapRules::default(),
+            traps: TrapRules { queries_per_path: self.queries_per_path, ..TrapRules::default() },
             admit: AdmitRules::new(cache, self.page_size_mb * MB, self.overrides.clone()),
             refresh: RefreshRules { max_age: self.max_age, extension: self.extension },
             seeds: self.seeds.iter().filter_map(|it| Address::new(it)).collect(),
@@ -170,9 +173,15 @@ impl MirrorConfig {
         }
     }
 
+    /// Number of addresses that are remembered.
+    fn known(&self) -> usize {
+        self.pages.saturating_mul(KNOWN_PER_PAGE)
+    }
+
     /// The limits of the store.
     pub(crate) fn bounds(&self) -> Bounds {
-        Bounds { bytes: self.size_mb * MB, entries: self.pages }
+        // Errors and redirects are no pages.
+        Bounds { bytes: self.size_mb * MB, entries: self.known() }
     }
 
     /// Warnings about settings by which visitors may get private pages, or a 404 for a page that exists.
@@ -208,6 +217,7 @@ impl MirrorConfig {
             ("pages", self.pages as u64, 1_000_000),
             ("size_mb", self.size_mb, MB),
             ("page_size_mb", self.page_size_mb, 1024),
+            ("queries_per_path", self.queries_per_path as u64, 1_000_000),
         ];
         for (key, value, most) in bounds {
             if !(1..=most).contains(&value) {
@@ -284,6 +294,15 @@ mod tests {
     }
 
     #[test]
+    fn bounds_reach_the_plan_and_the_store() {
+        let text = "kind = \"pages\"\nmirror = { pages = 10, queries_per_path = 300 }";
+        let config = &parsed(text).unwrap().site[0].mirror;
+        let rules = config.plan_rules(&Rules::default());
+        assert_eq!((rules.limits.pages, rules.traps.queries_per_path), (10, 300));
+        assert_eq!(config.bounds().entries, rules.limits.known, "errors are stored too");
+    }
+
+    #[test]
     fn only_the_operator_names_the_host_of_the_pages() {
         let of = |text: &str| {
             let config = parsed(&format!("kind = \"pages\"\n{text}")).unwrap();
@@ -317,6 +336,7 @@ mod tests {
             ("kind = \"pages\"\nmirror.url = \"ftp://x\"", 7, "http"),
             ("kind = \"pages\"\nmirror.max_age = \"1s\"", 7, "max_age"),
             ("kind = \"pages\"\nmirror.pages = 0", 7, "pages"),
+            ("kind = \"pages\"\nmirror.queries_per_path = 0", 7, "queries_per_path"),
             ("kind = \"pages\"\nmirror.rate = 0.0", 7, "rate"),
             ("kind = \"pages\"\nmirror.seeds = [\"x\"]", 7, "path"),
             ("kind = \"pages\"\nmirror.override = [\"x\"]", 7, "/"),

@@ -1,18 +1,31 @@
 //! Answers from the mirror, while the server sleeps.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use http::header::DATE;
-use http::{HeaderMap, Method, Response};
+use http::header::{ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, DATE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Method, Response};
 use nightwatt_httpcache::{RequestHead, Sender, Timestamp};
 use nightwatt_mirror::pure::address::Address;
 use nightwatt_mirror::pure::entry::Entry;
 use nightwatt_mirror::pure::plan::Page;
-use nightwatt_mirror::pure::represent::{Question, Represented, Server, StoredBody, absent};
+use nightwatt_mirror::pure::represent::{
+    NotGiven, Question, Represented, Server, StoredBody, absent,
+};
 
 use super::Mirror;
 use super::open::OpenMirror;
 use crate::body::Answer;
+
+/// What the browser of a new visitor sends.
+static BROWSER: LazyLock<HeaderMap> = LazyLock::new(|| {
+    let fields = [
+        (USER_AGENT, "Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0"),
+        (ACCEPT, "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"),
+        (ACCEPT_LANGUAGE, "en-US,en;q=0.5"),
+        (ACCEPT_ENCODING, "gzip, deflate, br, zstd"),
+    ];
+    fields.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value))).collect()
+});
 
 /// A request for which no cache has a fresh answer.
 #[derive(Clone, Copy)]
@@ -82,6 +95,9 @@ impl Mirror {
         self.question(asking.request, now).may_have(entry).ok()?;
         let (entry, asked) = (Arc::clone(entry), OwnedHead::of(&asking.request));
         drop((current, open));
+        // Not for ever: clients that do not read their answers must not keep others from theirs.
+        let length = entry.body.map_or(0, |body| body.length);
+        let place = self.room.take(length, &self.clock).await?;
         // The semaphore is never closed.
         let turn = Arc::clone(&self.reads).acquire_owned().await.ok()?;
         let mirror = Arc::clone(self);
@@ -89,7 +105,20 @@ impl Mirror {
             let _turn = turn;
             mirror.represent(open, &entry, &asked.head(), now)
         });
-        Some(response(represented.await??, now))
+        let mut represented = represented.await??;
+        represented.body = place.hold(represented.body);
+        Some(response(represented, now))
+    }
+
+    /// Whether a browser gets a mirrored answer while the server sleeps.
+    pub(super) fn for_browsers(&self, entry: &Entry, now: Timestamp) -> Result<(), NotGiven> {
+        let request = RequestHead {
+            method: &Method::GET,
+            authority: &self.site,
+            path_and_query: entry.address.as_str(),
+            headers: &BROWSER,
+        };
+        self.question(request, now).may_have(entry).map(drop)
     }
 
     fn question<'a>(&'a self, request: RequestHead<'a>, now: Timestamp) -> Question<'a> {

@@ -262,6 +262,7 @@ impl Keeper<'_> {
     /// Crawls while the server is awake; runs until it is dropped.
     async fn awake(&self, open: &Arc<OpenMirror>) {
         let clock = &self.serving.clock;
+        open.plan().server_started();
         // A server that may sleep sooner waits for the first pass too.
         let mut held = self.site().begin_background();
         let mut waits_since = None;
@@ -414,6 +415,13 @@ impl Keeper<'_> {
 
     fn log(&self, report: &PassReport) {
         let site = &self.site().name;
+        if report.is_doubted {
+            tracing::warn!(
+                %site,
+                "the server answers that the start page or many pages are gone or closed: the mirror keeps them until \
+                 a pass some minutes later gets the same answers"
+            );
+        }
         let PassReport { requests, kept, confirmed, deleted, failed, was_cut, .. } = report;
         tracing::info!(
             %site, requests, kept, confirmed, deleted, failed, was_cut, "a pass over the site has ended"

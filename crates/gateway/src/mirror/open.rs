@@ -217,6 +217,12 @@ impl OpenMirror {
         }
     }
 
+    /// Queues the removal of what the plan has forgotten.
+    pub(super) fn drop_forgotten(&self) {
+        let forgotten = self.plan().take_forgotten();
+        self.batch().extend(forgotten.into_iter().map(Change::Remove));
+    }
+
     /// Whether content has changed since the last pass began.
     pub(super) fn changed_since_pass_began(&self) -> bool {
         self.changes() != self.changes_before_pass.load(Ordering::SeqCst)
@@ -236,6 +242,7 @@ impl OpenMirror {
             let mut plan = self.plan();
             self.changes.fetch_add(1, Ordering::SeqCst);
             plan.lost(&meant);
+            plan.retry(&is_meant);
         }
         self.apply(meant.iter().cloned().map(Change::Remove).collect(), now)?;
         Ok(meant.len())

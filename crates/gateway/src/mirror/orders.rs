@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nightwatt_mirror::pure::address::Address;
+use nightwatt_mirror::pure::address::{Address, Site};
 use serde::{Deserialize, Serialize};
 
 use super::Mirror;
@@ -24,7 +24,7 @@ pub enum MirrorOrder {
     Fetch,
     /// Report whether an address is mirrored, and why not.
     Explain {
-        /// Path and query.
+        /// Path and query, or a whole URL.
         address: String,
     },
 }
@@ -53,12 +53,12 @@ pub(crate) async fn obey(
         MirrorOrder::Refresh { places } => {
             let all = ["/".to_owned()];
             let places = if places.is_empty() { &all } else { places.as_slice() };
-            for place in places {
-                address(place)?;
-            }
+            let places: Result<Vec<Address>, String> =
+                places.iter().map(|it| address(it)).collect();
+            let places = places?;
             for mirror in mirrors {
-                for place in places {
-                    mirror.outdate(place.clone()).await;
+                for place in &places {
+                    mirror.outdate(place.to_string()).await;
                 }
             }
             Ok(MirrorReply::Done)
@@ -69,18 +69,56 @@ pub(crate) async fn obey(
             }
             Ok(MirrorReply::Done)
         }
-        MirrorOrder::Explain { address: text } => {
-            let address = address(text)?;
-            let [mirror] = mirrors else {
-                return Err("there are several sites: name one by `--site`".to_owned());
-            };
-            let explained = mirror.explain(&address).map(MirrorReply::Explained);
-            explained.ok_or_else(|| "the mirror is not open yet: ask again in a moment".to_owned())
-        }
+        MirrorOrder::Explain { address } => explain(mirrors, address),
     }
 }
 
+fn explain(mirrors: &[&Arc<Mirror>], text: &str) -> Result<MirrorReply, String> {
+    let not_open = || "the mirror is not open yet: ask again in a moment".to_owned();
+    let is_url = ["http://", "https://"].iter().any(|scheme| text.starts_with(scheme));
+    let (mirror, address) = if is_url {
+        // The URL names the site.
+        let mut read = mirrors.iter().filter_map(|it| Some((it, it.address_of(text)?))).peekable();
+        read.peek().ok_or_else(not_open)?;
+        let own = read.find_map(|(mirror, address)| Some((*mirror, address.ok()?)));
+        own.ok_or_else(|| {
+            format!(
+                "`{text}` is no page of a mirrored site: `nightwatt mirror status` shows their URLs"
+            )
+        })?
+    } else {
+        let address = address(text)?;
+        let [mirror] = mirrors else {
+            return Err("there are several sites: name one by `--site`".to_owned());
+        };
+        (*mirror, address)
+    };
+    mirror.explain(&address).map(MirrorReply::Explained).ok_or_else(not_open)
+}
+
+/// The address of a path. Letters that cannot be sent are escaped, as browsers do it: `/café`.
 fn address(text: &str) -> Result<Address, String> {
     let wrong = || format!("`{text}` is no path: it must begin with `/`, as in `/about.html`");
-    Address::new(text).ok_or_else(wrong)
+    let path = text.starts_with('/').then_some(text).ok_or_else(wrong)?;
+    let escaped = |path| {
+        let site = Site::new("http://site.invalid").ok()?;
+        site.resolve(site.base(), path).ok()
+    };
+    Address::new(path).or_else(|| escaped(path)).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_taken_as_people_write_it() {
+        let of = |text| address(text).map(|it| it.to_string());
+        assert_eq!(of("/caf\u{e9}?x=\u{e4}").as_deref(), Ok("/caf%C3%A9?x=%C3%A4"));
+        assert_eq!(of("/a b").as_deref(), Ok("/a%20b"));
+        assert_eq!(of("//a/../b").as_deref(), Ok("//a/../b"), "what can be sent stays as it is");
+        for wrong in ["about.html", "", "ftp://x/", "//exa mple/x"] {
+            assert!(of(wrong).is_err(), "{wrong}");
+        }
+    }
 }

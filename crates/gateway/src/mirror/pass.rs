@@ -74,6 +74,7 @@ impl<'a> Pass<'a> {
                     }
                 }
                 Next::Done(report) => {
+                    self.open.drop_forgotten();
                     *self.report.lock().unwrap_or_else(PoisonError::into_inner) = Some(report);
                     return self.stop();
                 }
@@ -140,17 +141,23 @@ impl<'a> Pass<'a> {
         let _debt = self.serving.clock.owe();
         let answer = self.fetcher().fetch(&address, HeaderMap::new(), false).await;
         if let Some(answer) = answer {
-            self.sampled(&address, answer.status);
+            self.sampled(&address, answer.status).await;
         }
     }
 
-    fn sampled(&self, address: &Address, status: StatusCode) {
-        if self.open.plan().sampled(address, status) {
-            let site = &self.serving.sites[self.site].name;
-            tracing::warn!(
-                %site, %address,
-                "a path exists that no page links to: `mirror.complete` is suspended until a page links to it"
-            );
+    async fn sampled(&self, address: &Address, status: StatusCode) {
+        if !self.open.plan().sampled(address, status) {
+            return;
+        }
+        let site = &self.serving.sites[self.site];
+        tracing::warn!(
+            site = %site.name, %address,
+            "a path exists that no page links to: `mirror.complete` is suspended until a page links to it"
+        );
+        // At once: after a crash, the path would be denied again.
+        let open = Arc::clone(self.open);
+        if let Ok(Err(error)) = tokio::task::spawn_blocking(move || open.save()).await {
+            self.serving.warn_of(site, "", "the mirror cannot be written", &error);
         }
     }
 }

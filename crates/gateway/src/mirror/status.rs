@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use nightwatt_energy::energy::Energy;
 use nightwatt_httpcache::Timestamp;
-use nightwatt_mirror::pure::address::Address;
+use nightwatt_mirror::pure::address::{Address, Outside};
 use nightwatt_mirror::pure::complete::NotComplete;
 use nightwatt_mirror::pure::own_use::OwnUse;
 use nightwatt_mirror::pure::patterns::{Origin, refusal};
 use nightwatt_mirror::pure::plan::{Page, PageState};
+use nightwatt_mirror::pure::represent::NotGiven;
 use serde::{Deserialize, Serialize};
 
 use super::Mirror;
@@ -97,13 +98,39 @@ impl Mirror {
         )
     }
 
+    /// The address that a whole URL names, if it is one of this site. `None` while the copy is not open.
+    pub(crate) fn address_of(&self, url: &str) -> Option<Result<Address, Outside>> {
+        let open = self.opened()?;
+        let plan = open.plan();
+        Some(plan.site().resolve(plan.site().base(), url))
+    }
+
     /// What is known about an address; `None` while the copy is not open.
     pub(crate) fn explain(&self, address: &Address) -> Option<Explained> {
-        Some(explain(&*self.opened()?, address, self.now()))
+        let (open, now) = (self.opened()?, self.now());
+        let given = open.store.current().find(address).map(|it| self.for_browsers(it, now));
+        Some(explain(&open, address, given, now))
     }
 }
 
-fn explain(open: &OpenMirror, address: &Address, now: Timestamp) -> Explained {
+/// Whether browsers get what is mirrored.
+fn in_words(given: Option<Result<(), NotGiven>>) -> &'static str {
+    match given {
+        None | Some(Ok(())) => "it is mirrored",
+        Some(Err(NotGiven::Variant)) => {
+            "the server answers browsers in another way (Vary): they do not get the copy"
+        }
+        Some(Err(_)) => "its lifetime is over, and its server does not permit giving it for longer",
+    }
+}
+
+/// `given`: whether browsers get what is mirrored.
+fn explain(
+    open: &OpenMirror,
+    address: &Address,
+    given: Option<Result<(), NotGiven>>,
+    now: Timestamp,
+) -> Explained {
     let current = open.store.current();
     let entry = current.find(address);
     let plan = open.plan();
@@ -121,13 +148,13 @@ fn explain(open: &OpenMirror, address: &Address, now: Timestamp) -> Explained {
             "it may have changed: it is confirmed before the server sleeps"
         }
         (Some(PageState::Kept { .. }), _) if is_too_old => "it is older than `max_age`",
-        (Some(PageState::Kept { .. }), _) if entry.is_some() => "it is mirrored",
+        (Some(PageState::Kept { .. }), _) if given.is_some() => in_words(given),
         (Some(_), _) => "it is fetched the next time that the server is awake",
         (None, None) => "no page that was read links to it",
     };
     Explained {
         address: address.as_str().to_owned(),
-        is_mirrored: entry.is_some() && !is_doubtful && !is_too_old,
+        is_mirrored: given == Some(Ok(())) && !is_doubtful && !is_too_old,
         why: why.to_owned(),
         reason: reason.map(|it| it.token().to_owned()),
         status: entry.map(|it| it.status),

@@ -48,6 +48,7 @@ mod metrics;
 mod mirror;
 mod mirror_caches;
 mod mirror_changes;
+mod mirror_rules;
 mod mirror_soak;
 mod names;
 mod operator;

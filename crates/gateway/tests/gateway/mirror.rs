@@ -58,7 +58,7 @@ fn says(target: &str) -> Says {
 }
 
 /// A plain static server: it confirms what it has said by its tag.
-fn site(seen: &Seen) -> Vec<Act> {
+pub(crate) fn site(seen: &Seen) -> Vec<Act> {
     let says = says(&seen.target);
     let tag = seen.field("if-none-match");
     let is_known = tag.is_some_and(|tag| {
@@ -77,7 +77,7 @@ fn addresses() -> Vec<String> {
 }
 
 /// The server has been awake, the site was crawled, and it sleeps again.
-async fn crawled(stage: &Stage) {
+pub(crate) async fn crawled(stage: &Stage) {
     stage.origin.script(site);
     stage.at(120).await;
     assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 1)));
@@ -503,7 +503,8 @@ fn a_program_with_the_token_reports_changes_and_may_do_nothing_else() {
         for (path, token, status) in [
             ("changed", "let-me-in", 403),
             ("wake", "let-me-tell-you", 403),
-            ("changed?path=/page/3.html&path=/page/4.html", "let-me-tell-you", 200),
+            ("changed?paths=/page/3.html", "let-me-tell-you", 400),
+            ("changed?path=/page/3.html&path=%2Fpage%2F4.html", "let-me-tell-you", 200),
         ] {
             let got = stage.ask_admin(report(path, token)).await;
             assert_eq!(got.status, status, "{path} {token}: {}", got.text());

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use html5gum::emitters::callback::{Callback, CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 
-use super::{Found, LinkKind, css};
+use super::{Found, LinkKind, css, is_random};
 
 /// A longer attribute value is ignored. A `srcset` has several references.
 const LONGEST_VALUE: usize = 64 << 10;
@@ -272,6 +272,9 @@ impl TagView<'_> {
         // A field without a value is filled in by a script, or by nothing.
         let has_value = self.get("value").is_some_and(|value| !value.is_empty());
         self.found.has_form_token |= has_value && is_form_token(&self.word("name"));
+        let is_hidden = self.word("type") == "hidden";
+        self.found.has_random_field |=
+            is_hidden && self.get("value").is_some_and(|value| is_random(&value));
     }
 
     fn meta(&mut self) {
@@ -421,6 +424,9 @@ fn is_form_token(name: &str) -> bool {
         "sectok",
         "anticsrf",
     ];
+    // `contact[_token]`, as frameworks name the fields of a form.
+    let inner = name.strip_suffix(']').and_then(|name| name.rsplit_once('[')).map(|(_, it)| it);
+    let name = inner.unwrap_or(name);
     let bare = name.trim_start_matches(['_', '-']);
     NAMES.contains(&name) || bare.starts_with("csrf") || bare.starts_with("xsrf")
 }

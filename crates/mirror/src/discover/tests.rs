@@ -152,6 +152,8 @@ fn nonces_and_tokens_of_forms_are_seen() {
     assert!(!page("<script nonce=''>x</script>").has_nonce);
     for name in [
         "_token",
+        "contact[_token]",
+        "a[b][csrf_token]",
         "_wpnonce",
         "authenticity_token",
         "csrfmiddlewaretoken",
@@ -166,6 +168,15 @@ fn nonces_and_tokens_of_forms_are_seen() {
         assert!(!page(&field.replace("abc", "''")).has_form_token, "{name} without a value");
     }
     assert!(page("<meta name=csrf-token content=abc>").has_form_token);
+    let hidden = |value: &str| page(&format!("<input type=hidden name=x value='{value}'>"));
+    for random in ["9f8a7c6b5d4e", "q83vEjRWeJASNFZ4kBI=", "5f0c-11ee-be56"] {
+        assert!(hidden(random).has_random_field, "{random}");
+    }
+    // WordPress, MediaWiki, and words of people.
+    for plain in ["7", "Special:Search", "1234567890123", "all of 12 months", "subscription"] {
+        assert!(!hidden(plain).has_random_field, "{plain}");
+    }
+    assert!(!page("<input name=x value=9f8a7c6b5d4e>").has_random_field);
     assert!(!page("<input name=token_count value=3><input name=q value=csrf>").has_form_token);
 }
 

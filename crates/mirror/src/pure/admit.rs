@@ -1,7 +1,7 @@
 //! May this answer be mirrored?
 //!
 //! The rules of sharing in `httpcache` decide first; then what a copy for all visitors must not have: cookies,
-//! nonces, tokens of forms, and content that differs from fetch to fetch.
+//! nonces, tokens of forms, and content that differs from fetch to fetch. What may be for one visitor is fetched twice.
 
 use bytes::Bytes;
 use http::header::{
@@ -15,7 +15,7 @@ use nightwatt_httpcache::{
 
 use super::address::Address;
 use super::entry::{BodyHash, BodyRef, Entry, EntryParts};
-use super::patterns::{leads_to_log_in, matches};
+use super::patterns::{leads_to_log_in, matches, may_name_session};
 use super::reason::Reason;
 use crate::coding::{Coding, CodingError, unpack};
 use crate::discover::html::has_nonce;
@@ -42,6 +42,11 @@ impl AdmitRules {
     pub fn new(cache: &Rules, page_size: u64, overrides: Vec<String>) -> Self {
         let cache = Rules { assumes: true, store_set_cookie: false, ..cache.clone() };
         Self { cache, page_size, overrides }
+    }
+
+    /// Whether the operator names this address in `override`.
+    pub fn may_override(&self, address: &Address) -> bool {
+        self.overrides.iter().any(|pattern| matches(pattern, address.as_str()))
     }
 }
 
@@ -179,7 +184,7 @@ pub fn admit(
         Err(reason) => return Verdict::Refused { reason, found: Some(Box::new(found)) },
     };
     let digest = Digest::of_entry(&entry);
-    if answer.headers.contains_key(SET_COOKIE) && !is_proved(digest, before) {
+    if is_to_be_proved(answer, &found, before) && !is_proved(digest, before) {
         return match before.first {
             None => Verdict::Again(digest),
             Some(_) => Verdict::Refused { reason: Reason::Differs, found: Some(Box::new(found)) },
@@ -188,9 +193,23 @@ pub fn admit(
     Verdict::Keep(Box::new(Kept { entry, body: content.body, found }))
 }
 
-/// Whether two fetches gave the same: the first of two, or the one that is mirrored.
+/// Whether an answer may be for one visitor: it sets a cookie, has a random hidden field, or leads to addresses that may name
+/// a session. So may one that was fetched for the second time, whatever it is now.
+fn is_to_be_proved(answer: &Answer, found: &Found, before: &Before<'_>) -> bool {
+    let target = answer.headers.get(LOCATION).and_then(|it| it.to_str().ok());
+    let references = found.links.iter().map(|link| link.reference.as_str());
+    before.first.is_some()
+        || answer.headers.contains_key(SET_COOKIE)
+        || found.has_random_field
+        || references.chain(target).any(may_name_session)
+}
+
+/// Whether two fetches gave the same: two in this pass, or one and what is mirrored.
 fn is_proved(digest: Digest, before: &Before<'_>) -> bool {
-    before.first == Some(digest) || before.entry.is_some_and(|it| Digest::of_entry(it) == digest)
+    match before.first {
+        Some(first) => first == digest,
+        None => before.entry.is_some_and(|it| Digest::of_entry(it) == digest),
+    }
 }
 
 /// What an answer says about its address, by its status alone.
@@ -280,7 +299,7 @@ fn by_content(answer: &Answer, found: &Found) -> Option<Reason> {
 /// Whether the operator permits what the server does not: `private`, `no-cache`, `must-revalidate`,
 /// lifetimes of nothing. Never `no-store`.
 fn is_overridden(address: &Address, headers: &HeaderMap, rules: &AdmitRules) -> bool {
-    let is_named = rules.overrides.iter().any(|pattern| matches(pattern, address.as_str()));
+    let is_named = rules.may_override(address);
     let speaks = [CACHE_CONTROL, EXPIRES, PRAGMA].iter().any(|name| headers.contains_key(name));
     is_named && speaks && !ResponseDirectives::parse(headers).no_store
 }

@@ -54,6 +54,8 @@ pub struct Completeness {
     changed_during_pass: bool,
     /// Paths that exist or may exist, folded.
     known: HashSet<u64>,
+    /// Pages that were not read, folded: what lies below them may exist.
+    unread: HashSet<u64>,
 }
 
 impl Completeness {
@@ -77,6 +79,40 @@ impl Completeness {
                 None => break,
             }
         }
+    }
+
+    /// Notes a page that is refused, and whose links are not known.
+    pub fn is_unread(&mut self, address: &Address) {
+        // Another query of a page that was read hides nothing below it.
+        if self.wanted && address.query().is_none() {
+            self.unread.insert(hash(folded(address.path()).trim_end_matches('/')));
+        }
+    }
+
+    /// Replaces what was noted by [`Completeness::is_unread`]. A page that was read under another of its names
+    /// (`/index.html`, as the target of a form) hides nothing.
+    pub fn set_unread<'a>(
+        &mut self,
+        unread: impl Iterator<Item = &'a Address>,
+        read: impl Iterator<Item = &'a Address>,
+    ) {
+        self.unread.clear();
+        unread.for_each(|address| self.is_unread(address));
+        for address in read.filter(|it| it.query().is_none()) {
+            self.unread.remove(&hash(folded(address.path()).trim_end_matches('/')));
+        }
+    }
+
+    /// Whether a path lies below a page that was not read.
+    fn is_below_unread(&self, folded: &str) -> bool {
+        let mut above = folded;
+        while let Some(slash) = above.rfind('/') {
+            above = &above[..slash];
+            if self.unread.contains(&hash(above)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// A whole pass begins.
@@ -141,7 +177,8 @@ impl Completeness {
     pub fn would_be_absent(&self, address: &Address) -> bool {
         let path = address.path();
         let is_ours_to_judge = self.wanted && !path.starts_with("/.well-known/");
-        is_ours_to_judge && !self.known.contains(&hash(&folded(path)))
+        let folded = folded(path);
+        is_ours_to_judge && !self.known.contains(&hash(&folded)) && !self.is_below_unread(&folded)
     }
 
     /// What holds across a restart: the hindrance, and what refuted it.
@@ -171,7 +208,7 @@ impl Default for SavedCompleteness {
 
 /// A path in the form in which servers may take it for another: without escapes, in lower case, without
 /// doubled slashes, without `index.html`, without an ending slash.
-fn folded(path: &str) -> String {
+pub(super) fn folded(path: &str) -> String {
     let path = plain(path);
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let segments = match segments.as_slice() {
@@ -314,6 +351,23 @@ mod tests {
         completeness.refuted(&at("/other"));
         completeness.resume();
         assert_eq!(completeness.hindrance(), None);
+    }
+
+    #[test]
+    fn below_a_page_that_was_not_read_anything_may_exist() {
+        let mut completeness = complete(&["/", "/admin/", "/list"]);
+        completeness.is_unread(&at("/admin/"));
+        completeness.is_unread(&at("/list?q=x"));
+        for unknown in ["/admin/users", "/Admin/a/b.html", "/admin/index.html"] {
+            assert!(!completeness.is_absent(&at(unknown)), "{unknown}");
+        }
+        assert!(completeness.is_absent(&at("/administration")));
+        assert!(completeness.is_absent(&at("/list/x")), "only a query of it was not read");
+        completeness.is_unread(&at("/index.html"));
+        assert!(!completeness.is_absent(&at("/other")), "the start page was not read");
+        let unread = [at("/admin"), at("/index.html")];
+        completeness.set_unread(unread.iter(), [at("/")].iter());
+        assert!(completeness.is_absent(&at("/other")) && !completeness.is_absent(&at("/admin/x")));
     }
 
     #[test]

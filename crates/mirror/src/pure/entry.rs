@@ -1,8 +1,8 @@
 //! One mirrored answer, less its body: as it lies in the store, and as the rules of the cache see it.
 
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, EXPIRES, PRAGMA, SET_COOKIE,
-    VARY,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, DATE, EXPIRES, PRAGMA,
+    SET_COOKIE, VARY,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use nightwatt_httpcache::vary::Vary;
@@ -244,6 +244,10 @@ impl Entry {
             headers.remove(CACHE_CONTROL);
             headers.remove(EXPIRES);
             headers.remove(PRAGMA);
+        }
+        // Where the server says nothing of freshness, its clock does not count: the age is that of the copy.
+        if ![CACHE_CONTROL, EXPIRES, PRAGMA].iter().any(|name| headers.contains_key(name)) {
+            headers.remove(DATE);
         }
         let asked = self.asked();
         let request = RequestHead {

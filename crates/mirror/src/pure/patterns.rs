@@ -7,6 +7,7 @@ use nightwatt_httpcache::sharing::may_be_prefetched;
 
 use super::address::{Address, plain};
 use super::reason::Reason;
+use crate::discover::is_random;
 
 /// How the mirror learned of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,13 +31,24 @@ pub struct PatternRules {
     pub include: Vec<String>,
 }
 
+impl PatternRules {
+    /// Whether the operator keeps nightwatt from an address.
+    pub fn excludes(&self, address: &Address) -> bool {
+        self.exclude.iter().any(|pattern| matches(pattern, address.as_str()))
+    }
+
+    /// Whether the operator names an address that the built-in lists may exclude.
+    pub fn includes(&self, address: &Address) -> bool {
+        self.include.iter().any(|pattern| matches(pattern, address.as_str()))
+    }
+}
+
 /// Why an address is never fetched, if it is not.
 pub fn refusal(address: &Address, origin: Origin, rules: &PatternRules) -> Option<Reason> {
-    let whole = address.as_str();
-    if rules.exclude.iter().any(|pattern| matches(pattern, whole)) {
+    if rules.excludes(address) {
         return Some(Reason::Operator);
     }
-    if rules.include.iter().any(|pattern| matches(pattern, whole)) {
+    if rules.includes(address) {
         return None;
     }
     by_path(address).or_else(|| by_query(address)).or_else(|| by_origin(address, origin))
@@ -174,7 +186,7 @@ const CALENDAR_PARAMETERS: [&str; 12] = [
 const CALENDARS: [&str; 4] = ["calendar", "kalender", "calendrier", "calendario"];
 
 fn by_path(address: &Address) -> Option<Reason> {
-    if plain(address.path()).contains(";jsessionid=") {
+    if may_name_session(address.path()) {
         return Some(Reason::OneTime);
     }
     let mut below_calendar = false;
@@ -256,6 +268,21 @@ pub(crate) fn matches(pattern: &str, text: &str) -> bool {
     true
 }
 
+/// Whether a reference may name a session: `;jsessionid=`, `/(S(…))/`, or a parameter for keys with a random value.
+pub fn may_name_session(reference: &str) -> bool {
+    const PARTS: [&str; 6] = ["sess", "token", "auth", "nonce", "signature", "api_key"];
+    let (path, query) = reference.split_once('?').unwrap_or((reference, ""));
+    let path = plain(path);
+    let is_key = |name: &str| {
+        matches!(name, "sid" | "key" | "sig") || PARTS.iter().any(|part| name.contains(part))
+    };
+    let mut pairs = query.split(['&', ';']).filter_map(|pair| pair.split_once('='));
+    path.contains("sessionid=")
+        || path.contains(";sid=")
+        || path.contains("/(s(")
+        || pairs.any(|(name, value)| is_key(&plain(name)) && is_random(value))
+}
+
 /// Whether the target of a redirect is a page to log in: a word of its path or host says so, or it is told where
 /// to lead back to.
 pub fn leads_to_log_in(target: &str) -> bool {
@@ -335,6 +362,7 @@ mod tests {
             ("/f?X-Amz-Signature=abc", Reason::OneTime),
             ("/list?confirm=1", Reason::OneTime),
             ("/page;JSESSIONID=0F", Reason::OneTime),
+            ("/(S(lit3py55))/orders.aspx", Reason::OneTime),
             ("/a?tok%65n=8f3a", Reason::OneTime),
             ("/callback?code=8f3a", Reason::OneTime),
             ("/callback?state=8f3a", Reason::OneTime),
@@ -419,6 +447,31 @@ mod tests {
         assert_eq!(list("/?paged=2").as_deref(), Some("/"));
         assert_eq!(list("/list?p=about"), None);
         assert_eq!(list("/page/about"), None);
+    }
+
+    #[test]
+    fn references_that_may_name_a_session_are_known_by_their_form() {
+        for reference in [
+            "/shop;jsessionid=1A2B",
+            "https://shop.example/x;JSESSIONID=1A2B?y",
+            "/(S(lit3py55t21z5v55vlm25s55))/orders.aspx",
+            "page?PHPSESSID=5f0c11eebe56",
+            "?x=1&sid=9f8a7c6b5d4e",
+            "/a?token=q83vEjRWeJASNFZ4kBI",
+        ] {
+            assert!(may_name_session(reference), "{reference}");
+        }
+        for reference in [
+            "/",
+            "/session.html",
+            "?page=2",
+            "/news(s)/",
+            "/style.css?ver=6.4.2",
+            "/app.js?v=9f8a7c6b5d4e",
+            "/index.php?title=Design_of_keys&oldid=12",
+        ] {
+            assert!(!may_name_session(reference), "{reference}");
+        }
     }
 
     #[test]

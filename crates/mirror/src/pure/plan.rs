@@ -11,6 +11,8 @@
 
 mod bounds;
 mod caches;
+mod judge;
+mod losses;
 mod pages;
 mod queue;
 mod saved;
@@ -25,6 +27,7 @@ pub use self::pages::{Page, PageState};
 pub use self::saved::SavedPlan;
 pub use self::take::{Change, Taken};
 
+use self::losses::Losses;
 use self::pages::Pages;
 use self::queue::{Pass, priority_of};
 use super::address::{Address, Site};
@@ -35,7 +38,7 @@ use super::patterns::{Origin, PatternRules, refusal};
 use super::popularity::FirstRequests;
 use super::reason::{Reason, ReasonKind};
 use super::refresh::{Hour, RefreshRules, wake_at};
-use super::robots::{Permission, Robots};
+use super::robots::Robots;
 use super::traps::TrapRules;
 
 /// All that the operator decides.
@@ -132,6 +135,8 @@ pub struct PassReport {
     pub was_cut: bool,
     /// A bound kept something out.
     pub reached_bound: bool,
+    /// The server said that the start page or many others are gone or closed: it counts as failing.
+    pub is_doubted: bool,
 }
 
 /// After this many failures in a row a pass ends: the server has other worries.
@@ -142,9 +147,15 @@ const FAILURES_IN_A_ROW: u32 = 5;
 pub struct Planner {
     site: Site,
     rules: PlanRules,
-    robots: Robots,
+    /// What robots.txt said last, if it was ever read.
+    robots: Option<Robots>,
     pages: Pages,
     pass: Option<Pass>,
+    losses: Losses,
+    /// When the server first said that everything is gone, since it started.
+    doubted: Option<Timestamp>,
+    /// Addresses that the plan has forgotten since [`Planner::take_forgotten`].
+    forgotten: Vec<Address>,
     completeness: Completeness,
     samples: Samples,
     first_requests: FirstRequests,
@@ -162,9 +173,12 @@ impl Planner {
         Self {
             site,
             rules,
-            robots: Robots::default(),
+            robots: None,
             pages,
             pass: None,
+            losses: Losses::default(),
+            doubted: None,
+            forgotten: Vec::new(),
             completeness,
             samples: Samples::default(),
             first_requests: FirstRequests::default(),
@@ -193,6 +207,7 @@ impl Planner {
         if kind == PassKind::Whole {
             self.completeness.pass_begins();
         }
+        self.losses = Losses::default();
         self.pass = Some(Pass::new(kind, now, until));
     }
 
@@ -224,12 +239,18 @@ impl Planner {
             // What was queued may have been answered meanwhile, as robots.txt is, or forbidden.
             let is_due = page
                 .is_some_and(|it| it.is_due(pass.kind(), pass.began(), now, &self.rules.refresh));
-            if is_due || order.first.is_some() {
+            let robots = self.robots.as_ref();
+            let is_forbidden = judge::forbidden(&order.address, robots, &self.rules).is_some();
+            if (is_due || order.first.is_some()) && !is_forbidden {
                 return Next::Fetch(order);
             }
             pass.forget(&order);
         }
-        if pass.in_flight() > 0 { Next::WaitForAnswer } else { self.end(now) }
+        match pass.in_flight() > 0 {
+            true => Next::WaitForAnswer,
+            false if self.checks_losses() => self.next(now),
+            false => self.end(now),
+        }
     }
 
     fn end(&mut self, now: Timestamp) -> Next {
@@ -242,7 +263,13 @@ impl Planner {
             });
             if !report.was_cut {
                 self.last_whole = Some(report.began);
+                let dead = self.pages.forget_dead(report.began, now);
+                self.forgotten.extend(dead);
             }
+            self.note_unread();
+        }
+        if !report.was_cut {
+            self.doubted = None;
         }
         self.last_report = Some(report);
         Next::Done(report)
@@ -271,16 +298,20 @@ impl Planner {
 
     fn sitemaps(&self) -> Vec<Address> {
         let base = self.site.base();
-        let named = self.robots.sitemaps.iter().filter_map(|it| self.site.resolve(base, it).ok());
+        let named = self.robots.iter().flat_map(|robots| &robots.sitemaps);
+        let named = named.filter_map(|it| self.site.resolve(base, it).ok());
         Address::new("/sitemap.xml").into_iter().chain(named).collect()
     }
 
     /// An address comes up: from a link, a list, a client or the operator.
     fn meet(&mut self, address: Address, meeting: Meeting, now: Timestamp) {
-        let is_new = self.pages.meet(&address, &meeting);
+        let is_new = self.pages.meet(&address, &meeting, now);
         self.completeness.knows(&address);
         let refused = self.refusal(&address, &meeting, is_new, now);
         if let Some(reason) = refused {
+            if reason.hides_links() {
+                self.completeness.is_unread(&address);
+            }
             if is_new && !self.pages.refuse_new(&address, &meeting, reason, now) {
                 self.note_bound();
             }
@@ -289,7 +320,7 @@ impl Planner {
             }
             return;
         }
-        if is_new && !self.pages.insert(&address, &meeting) {
+        if is_new && !self.pages.insert(&address, &meeting, now) {
             return self.note_bound();
         }
         let Some(pass) = &mut self.pass else { return };
@@ -299,38 +330,6 @@ impl Planner {
         {
             pass.push(address, priority_of(page, now, &self.rules.refresh));
         }
-    }
-
-    /// Why an address that came up is not fetched. What is known already was asked before: only robots.txt may
-    /// have changed.
-    fn refusal(
-        &mut self,
-        address: &Address,
-        meeting: &Meeting,
-        is_new: bool,
-        now: Timestamp,
-    ) -> Option<Reason> {
-        match self.robots.permission(address.as_str()) {
-            Permission::Never => return Some(Reason::Robots),
-            Permission::DoNotDiscover if is_new && meeting.origin == Origin::Linked => {
-                return Some(Reason::Robots);
-            }
-            _ => {}
-        }
-        if !is_new {
-            return None;
-        }
-        if meeting.is_not_followed {
-            return Some(Reason::NotFollowed);
-        }
-        refusal(address, meeting.origin, &self.rules.patterns)
-            .or_else(|| (meeting.depth > self.rules.limits.depth).then_some(Reason::TooDeep))
-            // Before it is counted by its form: it comes up again in each pass.
-            .or_else(|| {
-                let is_full = self.pages.fetched() >= self.rules.limits.pages;
-                is_full.then_some(Reason::PagesBound)
-            })
-            .or_else(|| self.pages.count(address, now).err())
     }
 
     fn note_bound(&mut self) {
@@ -366,6 +365,17 @@ impl Planner {
     pub fn outdate(&mut self, path_prefix: &str) {
         self.completeness.changed();
         self.pages.outdate(path_prefix);
+        self.retry(|address| address.as_str().starts_with(path_prefix));
+    }
+
+    /// The operator removes these pages, to be fetched again. What was refused for its answer may be another one now.
+    pub fn retry(&mut self, is_meant: impl Fn(&Address) -> bool) {
+        self.pages.retry(is_meant);
+    }
+
+    /// Addresses that are to go from the store: no page links to them any more, and they are gone.
+    pub fn take_forgotten(&mut self) -> Vec<Address> {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// What was mirrored under these addresses is lost: they are fetched again.
@@ -394,22 +404,15 @@ impl Planner {
         last.is_none_or(|last| now.since(last) >= self.rules.refresh.max_age || last > now)
     }
 
-    /// Whether a path does not exist for all the mirror knows. Only for addresses that are not mirrored.
-    pub fn is_absent(&mut self, address: &Address) -> bool {
-        if self.completeness.would_be_absent(address) {
-            self.samples.add(address);
-        }
-        self.completeness.is_absent(address)
-    }
-
     /// While the server is awake: a path to ask it about.
     pub fn sample(&mut self, now: Timestamp) -> Option<Address> {
-        self.samples.next(now)
+        // It may have come to be known or forbidden meanwhile.
+        self.samples.next(now).filter(|address| self.would_be_absent(address))
     }
 
     /// What the server said about a sample; true if that suspends `complete`.
     pub fn sampled(&mut self, address: &Address, status: http::StatusCode) -> bool {
-        let exists = status.is_success() && self.completeness.would_be_absent(address);
+        let exists = status.is_success() && self.would_be_absent(address);
         if exists {
             self.completeness.refuted(address);
         }
@@ -467,7 +470,7 @@ pub struct ReasonCount {
 }
 
 /// How an address came up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Meeting {
     pub(crate) origin: Origin,
     /// Links from the start.
@@ -478,6 +481,15 @@ pub(crate) struct Meeting {
     pub(crate) is_not_followed: bool,
     /// When it changed, as a sitemap or a feed says.
     pub(crate) modified: Option<Timestamp>,
+    /// The page that links to it, or lists it.
+    pub(crate) linked_by: Option<Address>,
+}
+
+impl Meeting {
+    /// When it changed. What lies ahead (a time zone, a post for tomorrow) would keep it due for ever.
+    pub(crate) fn modified_before(&self, now: Timestamp) -> Option<u64> {
+        self.modified.map(|modified| modified.min(now).as_millis())
+    }
 }
 
 impl Default for Meeting {
@@ -488,6 +500,7 @@ impl Default for Meeting {
             is_hint: false,
             is_not_followed: false,
             modified: None,
+            linked_by: None,
         }
     }
 }

@@ -115,6 +115,43 @@ impl Reason {
         !matches!(self.kind(), ReasonKind::ByFailure) && !matches!(self, Self::StoreFull)
     }
 
+    /// Whether it follows from the address and the rules alone: other rules or another day may lift it.
+    pub const fn is_by_rules(self) -> bool {
+        matches!(
+            self,
+            Self::OneTime
+                | Self::Action
+                | Self::Search
+                | Self::Calendar
+                | Self::Personal
+                | Self::Operator
+        )
+    }
+
+    /// Whether it keeps an address from being fetched at all. It is looked at again each time that the address comes up.
+    pub const fn is_before_fetch(self) -> bool {
+        matches!(self.kind(), ReasonKind::ByAddress)
+            || matches!(self, Self::TooDeep | Self::PagesBound | Self::Trap)
+    }
+
+    /// Whether the links of the page are not known: what lies below its address may exist.
+    pub const fn hides_links(self) -> bool {
+        !matches!(
+            self,
+            Self::StoreFull
+                | Self::NoStore
+                | Self::Private
+                | Self::Differs
+                | Self::Nonce
+                | Self::FormToken
+                | Self::Varies
+                | Self::Variants
+                | Self::Revalidate
+                | Self::Stream
+                | Self::NotStorable
+        )
+    }
+
     /// Whether the server says that there is nothing for everyone: then no cache keeps what it had either.
     pub const fn closes(self) -> bool {
         matches!(self, Self::Refused | Self::Status | Self::NoStore | Self::Private)
@@ -152,5 +189,14 @@ mod tests {
         assert!(!Reason::Unreachable.deletes() && !Reason::StoreFull.deletes());
         assert!(Reason::Refused.closes() && Reason::Private.closes());
         assert!(!Reason::Nonce.closes() && !Reason::Unreachable.closes());
+    }
+
+    #[test]
+    fn what_was_not_read_may_lead_anywhere() {
+        for reason in [Reason::Operator, Reason::Robots, Reason::Refused, Reason::NotFollowed] {
+            assert!(reason.hides_links(), "{reason}");
+        }
+        assert!(!Reason::FormToken.hides_links() && !Reason::Private.hides_links());
+        assert!(Reason::Calendar.is_by_rules() && !Reason::Robots.is_by_rules());
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    ETAG, EXPIRES, PRAGMA, RANGE, VARY,
+    DATE, ETAG, EXPIRES, PRAGMA, RANGE, VARY,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use nightwatt_httpcache::{
@@ -154,6 +154,8 @@ impl Question<'_> {
                 let whole = unpacked(body).ok_or(NotGiven::Damaged)?;
                 let mut headers = form.headers;
                 range::partial_headers(&mut headers, part, body.length);
+                headers.remove("content-digest");
+                headers.remove("content-md5");
                 let slice = slice(&whole, part).ok_or(NotGiven::Damaged)?;
                 Represented { status: StatusCode::PARTIAL_CONTENT, headers, body: slice }
             }
@@ -216,6 +218,10 @@ impl Form {
         for name in [CACHE_CONTROL, EXPIRES, PRAGMA, VARY, CONTENT_ENCODING] {
             restore(&mut headers, &sent, &name);
         }
+        // The origin's own, whatever its clock is worth.
+        if sent.contains_key(DATE) {
+            restore(&mut headers, &sent, &DATE);
+        }
         let is_silent = ![CACHE_CONTROL, EXPIRES, PRAGMA].iter().any(|it| sent.contains_key(it));
         if is_silent {
             headers.insert(CACHE_CONTROL, SILENT);
@@ -225,6 +231,7 @@ impl Form {
         }
         if coding != Coding::Identity || entry.was_coded {
             weaken(&mut headers);
+            remove_digests(&mut headers);
         }
         if !is_fixed && body.coding != Coding::Identity {
             add_vary(&mut headers);
@@ -233,6 +240,13 @@ impl Form {
             headers.remove(ACCEPT_RANGES);
         }
         Some(Self { coding, headers, is_ranged })
+    }
+}
+
+/// They are of the bytes that the server sent (RFC 9530).
+fn remove_digests(headers: &mut HeaderMap) {
+    for name in ["content-digest", "repr-digest", "digest", "content-md5"] {
+        headers.remove(name);
     }
 }
 
@@ -316,7 +330,10 @@ fn unpacked(body: &StoredBody) -> Option<Bytes> {
 fn slice(body: &Bytes, part: range::ByteRange) -> Option<Bytes> {
     let first = usize::try_from(part.first).ok()?;
     let last = usize::try_from(part.last).ok()?;
-    (first <= last && last < body.len()).then(|| body.slice(first..=last))
+    let part = (first <= last && last < body.len()).then(|| body.slice(first..=last))?;
+    // A small part does not keep the whole in memory until it is sent.
+    let is_small = part.len() < body.len() / 2;
+    Some(if is_small { Bytes::copy_from_slice(&part) } else { part })
 }
 
 /// 404 for a path that does not exist for all the mirror knows. It is not to be kept by anyone: the path may come

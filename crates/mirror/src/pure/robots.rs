@@ -3,6 +3,8 @@
 //! A group for `nightwatt` is absolute. Without one, the rules for `*` limit which addresses are *discovered*
 //! by links: home sites often forbid everything to crawlers, and their operator has asked for a mirror.
 
+use serde::{Deserialize, Serialize};
+
 /// Lines behind this many bytes do not count (RFC 9309, 2.5, asks for 500 KiB at least).
 pub const LONGEST_ROBOTS: usize = 512 << 10;
 
@@ -13,21 +15,24 @@ const MOST_RULES: usize = 10_000;
 const OWN_TOKEN: &str = "nightwatt";
 
 /// What a robots.txt says to us.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Robots {
     /// The rules of all groups for `nightwatt`, if there is one.
+    #[serde(default)]
     own: Option<Vec<Rule>>,
     /// The rules of all groups for `*`.
+    #[serde(default)]
     any: Vec<Rule>,
     /// `Sitemap` lines, as they stand there.
+    #[serde(default)]
     pub sitemaps: Vec<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Rule {
     allows: bool,
-    /// In normal form.
-    pattern: Vec<u8>,
+    /// In normal form, which is ASCII.
+    pattern: String,
 }
 
 /// What robots.txt says about an address.
@@ -84,7 +89,8 @@ impl Robots {
                 if value.is_empty() {
                     return;
                 }
-                let rule = Rule { allows: key == b"allow", pattern: normal(value) };
+                let pattern = String::from_utf8_lossy(&normal(value)).into_owned();
+                let rule = Rule { allows: key == b"allow", pattern };
                 if group.is_own
                     && let Some(own) = &mut self.own
                     && own.len() < MOST_RULES
@@ -131,7 +137,7 @@ fn product_token(value: &[u8]) -> &[u8] {
 
 /// The longest pattern decides; of two that are as long, the one that allows (RFC 9309, 2.2.2).
 fn allows(rules: &[Rule], path: &[u8]) -> bool {
-    let matching = rules.iter().filter(|rule| matches(&rule.pattern, path));
+    let matching = rules.iter().filter(|rule| matches(rule.pattern.as_bytes(), path));
     let longest = matching.max_by_key(|rule| (rule.pattern.len(), rule.allows));
     longest.is_none_or(|rule| rule.allows)
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use nightwatt_httpcache::Timestamp;
 
-use super::address::Address;
+use super::address::{Address, plain};
 use super::patterns::page_of;
 use super::reason::Reason;
 
@@ -77,6 +77,11 @@ impl TrapCounters {
         let mut forms = Vec::with_capacity(3);
         let folder = segments.split_last().map(|(_, folder)| folder.join("/")).unwrap_or_default();
         forms.push(Form { key: format!("folder /{folder}"), most: self.rules.per_folder });
+        if names_page(address) {
+            let key = format!("named {}", address.path());
+            forms.push(Form { key, most: self.rules.per_folder });
+            return forms;
+        }
         if let Some(list) = page_of(address) {
             forms.push(Form { key: format!("list {list}"), most: self.rules.pages_per_list });
         } else if let Some(form) = without_numbers(address.path()) {
@@ -93,6 +98,15 @@ impl TrapCounters {
 struct Form {
     key: String,
     most: usize,
+}
+
+/// Whether the query has one parameter, by which scripts name their pages: `/doku.php?id=start`, `/?p=17`.
+fn names_page(address: &Address) -> bool {
+    const NAMES: [&str; 9] =
+        ["id", "p", "title", "page_id", "article", "topic", "t", "post", "name"];
+    let mut parameters = address.parameters().map(|it| plain(it.name));
+    let is_name = parameters.next().is_some_and(|it| NAMES.contains(&it.as_str()));
+    is_name && parameters.next().is_none()
 }
 
 /// A path with `#` for each run of digits; `None` if it has no digit.
@@ -178,6 +192,9 @@ mod tests {
         assert_eq!(first_refused(|it| format!("/shop?color={it}&size=m")), Some(200));
         assert_eq!(first_refused(|it| format!("/blog/page/{it}/")), Some(200));
         assert_eq!(first_refused(|it| format!("/list?start={it}0")), Some(200));
+        assert_eq!(first_refused(|it| format!("/doku.php?id=w{it}")), Some(5000));
+        assert_eq!(first_refused(|it| format!("/?p={it}")), Some(5000));
+        assert_eq!(first_refused(|it| format!("/?id={it}&sort=x")), Some(200));
         let word = |number: usize| number.to_string().replace(|_: char| true, "x");
         let letters = |number: usize| {
             let letter = |digit: u8| char::from(b'a' + digit - b'0');

@@ -127,7 +127,7 @@ mod tests {
         let mut planner = planner();
         let address = Address::new("/a").unwrap();
         let meeting = Meeting { modified: Some(after(100)), ..Meeting::default() };
-        planner.meet(address.clone(), meeting, after(0));
+        planner.meet(address.clone(), meeting, after(100));
         for (requested, is_current) in [(99, false), (100, true)] {
             let copy = stored(StatusCode::OK, "text/html", after(requested));
             assert_eq!(planner.is_current(&address, &copy), is_current, "{requested}");

@@ -26,6 +26,18 @@ pub struct Page {
     /// When it last changed, as a sitemap or a feed says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified_ms: Option<u64>,
+    /// A page that links to it, or lists it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) linked_by: Option<Address>,
+    /// When a link last led to it.
+    #[serde(skip)]
+    met: Option<Timestamp>,
+    /// When its own links were last read.
+    #[serde(skip)]
+    read: Option<Timestamp>,
+    /// When the server last failed to give it.
+    #[serde(skip)]
+    failed: Option<Timestamp>,
     /// It is to be confirmed before the server sleeps, whatever its age.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outdated: bool,
@@ -45,6 +57,9 @@ pub enum PageState {
         confirmed_ms: u64,
         /// It says that nothing is here, or that it is elsewhere.
         is_negative: bool,
+        /// It says that nothing is here: 404 or 410.
+        #[serde(default)]
+        is_gone: bool,
         /// It is HTML.
         is_page: bool,
     },
@@ -72,6 +87,17 @@ impl Page {
             PageState::Kept { confirmed_ms, .. } => Some(Timestamp::from_millis(confirmed_ms)),
             _ => None,
         }
+    }
+
+    /// Whether it says that nothing is here.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self.state, PageState::Kept { is_gone: true, .. })
+    }
+
+    /// Whether its links are those that it had before `began`: it was not read since.
+    fn still_links(&self, began: Timestamp) -> bool {
+        let is_there = matches!(self.state, PageState::Kept { is_negative: false, .. });
+        is_there && self.read.is_none_or(|read| read < began)
     }
 
     /// Whether it is a sitemap or a feed, and is there.
@@ -129,13 +155,26 @@ fn is_retried(reason: Reason) -> bool {
     reason.kind() == ReasonKind::ByAnswer || matches!(reason, Reason::TooLarge | Reason::StoreFull)
 }
 
+/// Whether it counts as one of the `pages`: there is something, or may be.
+fn counts(page: &Page) -> bool {
+    is_fetched(page) && !matches!(page.state, PageState::Kept { is_negative: true, .. })
+}
+
+/// Whether what was learned from an answer may be outdated: the operator says that content has changed.
+fn is_by_answer(page: &Page) -> bool {
+    page.refused().is_some_and(|it| it.kind() == ReasonKind::ByAnswer || it == Reason::TooLarge)
+}
+
+/// Requests below this are as good as none.
+const UNPOPULAR: f64 = 0.1;
+
 /// All of them.
 #[derive(Debug)]
 pub(super) struct Pages {
     known: HashMap<Address, Page>,
     traps: TrapCounters,
     most: usize,
-    /// Those that are fetched: neither excluded by their address nor by a bound.
+    /// Those that are fetched and may exist: neither excluded by their address nor by a bound.
     fetched: usize,
 }
 
@@ -156,35 +195,25 @@ impl Pages {
         self.known.iter()
     }
 
-    /// How many addresses are fetched.
+    /// How many addresses are fetched and may exist.
     pub(super) fn fetched(&self) -> usize {
         self.fetched
     }
 
     /// Notes what a meeting says of a known address; true if it is not known.
     ///
-    /// What was refused because no page links to it, or because it was too far away, gets another chance.
-    pub(super) fn meet(&mut self, address: &Address, meeting: &Meeting) -> bool {
+    /// What was refused for its address or by a bound on addresses gets another chance each time.
+    pub(super) fn meet(&mut self, address: &Address, meeting: &Meeting, now: Timestamp) -> bool {
         let Some(page) = self.known.get_mut(address) else { return true };
+        if meeting.origin != Origin::Requested {
+            page.met = Some(now);
+            page.linked_by.clone_from(&meeting.linked_by);
+        }
         page.depth = page.depth.min(meeting.depth);
         page.is_hint |= meeting.is_hint;
-        page.modified_ms = page.modified_ms.max(meeting.modified.map(Timestamp::as_millis));
-        let is_better_now = matches!(
-            page.refused(),
-            Some(
-                Reason::NotLinked
-                    | Reason::TooDeep
-                    | Reason::PagesBound
-                    | Reason::Trap
-                    | Reason::Robots
-                    | Reason::NotFollowed
-            )
-        );
-        let is_second_chance = is_better_now && !meeting.is_not_followed;
-        if is_second_chance {
-            self.known.remove(address);
-        }
-        is_second_chance
+        page.modified_ms = page.modified_ms.max(meeting.modified_before(now));
+        let may_be_better = page.refused().is_some_and(Reason::is_before_fetch);
+        may_be_better && !meeting.is_not_followed
     }
 
     /// Counts a new address by its form.
@@ -193,8 +222,8 @@ impl Pages {
     }
 
     /// Adds an address to fetch; false if there is no room.
-    pub(super) fn insert(&mut self, address: &Address, meeting: &Meeting) -> bool {
-        self.put(address, meeting, PageState::New)
+    pub(super) fn insert(&mut self, address: &Address, meeting: &Meeting, now: Timestamp) -> bool {
+        self.put(address, meeting, PageState::New, now)
     }
 
     /// Adds an address that is not to be fetched; false if there is no room.
@@ -209,10 +238,21 @@ impl Pages {
         if meeting.origin == Origin::Requested {
             return true;
         }
-        self.put(address, meeting, PageState::Refused { reason, at_ms: now.as_millis() })
+        let state = PageState::Refused { reason, at_ms: now.as_millis() };
+        self.put(address, meeting, state, now)
     }
 
-    fn put(&mut self, address: &Address, meeting: &Meeting, state: PageState) -> bool {
+    fn put(
+        &mut self,
+        address: &Address,
+        meeting: &Meeting,
+        state: PageState,
+        now: Timestamp,
+    ) -> bool {
+        if self.known.contains_key(address) {
+            self.set(address, state);
+            return true;
+        }
         if self.known.len() >= self.most {
             return false;
         }
@@ -220,20 +260,23 @@ impl Pages {
             depth: meeting.depth,
             popularity: Popularity::default(),
             is_hint: meeting.is_hint,
-            modified_ms: meeting.modified.map(Timestamp::as_millis),
+            modified_ms: meeting.modified_before(now),
+            linked_by: meeting.linked_by.clone(),
+            met: Some(now),
+            read: None,
+            failed: None,
             is_outdated: false,
             state,
         };
-        self.fetched += usize::from(is_fetched(&page));
+        self.fetched += usize::from(counts(&page));
         self.known.insert(address.clone(), page);
         true
     }
 
     /// Takes over a page from what was saved.
-    pub(super) fn restore(&mut self, address: Address, page: Page, now: Timestamp) {
+    pub(super) fn restore(&mut self, address: Address, page: Page) {
         if self.known.len() < self.most {
-            let _ = self.traps.count(&address, now);
-            self.fetched += usize::from(is_fetched(&page));
+            self.fetched += usize::from(counts(&page));
             self.known.insert(address, page);
         }
     }
@@ -241,10 +284,60 @@ impl Pages {
     /// Sets what has become of an address.
     pub(super) fn set(&mut self, address: &Address, state: PageState) {
         if let Some(page) = self.known.get_mut(address) {
-            self.fetched -= usize::from(is_fetched(page));
+            self.fetched -= usize::from(counts(page));
             page.state = state;
             page.is_outdated = false;
-            self.fetched += usize::from(is_fetched(page));
+            if page.refused().is_none_or(|it| it.kind() != ReasonKind::ByFailure) {
+                page.failed = None;
+            }
+            self.fetched += usize::from(counts(page));
+        }
+    }
+
+    /// Sets whether a page is to be confirmed; returns whether it was to be before.
+    pub(super) fn set_outdated(&mut self, address: &Address, is_outdated: bool) -> bool {
+        let page = self.known.get_mut(address);
+        page.is_some_and(|page| std::mem::replace(&mut page.is_outdated, is_outdated))
+    }
+
+    /// Notes that the server failed to give a page; returns whether it did so before `began`, too.
+    pub(super) fn failed(&mut self, address: &Address, began: Timestamp, now: Timestamp) -> bool {
+        let page = self.known.get_mut(address);
+        let before = page.and_then(|page| page.failed.replace(now));
+        before.is_some_and(|before| before < began)
+    }
+
+    /// Notes that the links of a page were read.
+    pub(super) fn read(&mut self, address: &Address, now: Timestamp) {
+        if let Some(page) = self.known.get_mut(address) {
+            page.read = Some(now);
+        }
+    }
+
+    /// Forgets addresses that are gone, if a whole pass that began at `began` found no link to them, and clients do
+    /// not request them. Returns them.
+    pub(super) fn forget_dead(&mut self, began: Timestamp, now: Timestamp) -> Vec<Address> {
+        let is_linked = |page: &Page| {
+            let linker = page.linked_by.as_ref().and_then(|it| self.known.get(it));
+            page.met.is_some_and(|met| met >= began)
+                || linker.is_some_and(|linker| linker.still_links(began))
+        };
+        let is_dead =
+            |page: &Page| page.is_gone() && !is_linked(page) && page.popularity.at(now) < UNPOPULAR;
+        let dead = self.known.iter().filter(|(_, page)| is_dead(page));
+        let dead: Vec<Address> = dead.map(|(address, _)| address.clone()).collect();
+        for address in &dead {
+            self.known.remove(address);
+        }
+        dead
+    }
+
+    /// What was refused for its answer is fetched again.
+    pub(super) fn retry(&mut self, is_meant: impl Fn(&Address) -> bool) {
+        let refused = self.known.iter().filter(|(_, page)| is_by_answer(page));
+        let meant = refused.map(|(address, _)| address).filter(|address| is_meant(address));
+        for address in meant.cloned().collect::<Vec<_>>() {
+            self.set(&address, PageState::New);
         }
     }
 
@@ -271,6 +364,7 @@ impl Pages {
             match page.state {
                 PageState::Kept { is_negative: true, .. } => {
                     page.state = PageState::New;
+                    self.fetched += 1;
                     negative.push(address.clone());
                 }
                 PageState::Kept { is_page: true, .. } => page.is_outdated = true,

@@ -55,6 +55,9 @@ pub(super) fn priority_of(page: &Page, now: Timestamp, rules: &RefreshRules) -> 
     class * 1e6 + (1.0 + popularity) * (0.5 + age.min(10.0)) * 1e3 - f64::from(page.depth)
 }
 
+/// Redirects of robots.txt that are followed (RFC 9309, 2.3.1.2).
+const MOST_REDIRECTS: u32 = 5;
+
 /// A running pass.
 #[derive(Debug)]
 pub(super) struct Pass {
@@ -67,6 +70,9 @@ pub(super) struct Pass {
     seen: HashSet<Address>,
     in_flight: HashMap<Address, bool>,
     robots: RobotsState,
+    /// Where robots.txt is, if the server redirects, and after how many redirects.
+    robots_at: Option<Address>,
+    robots_redirects: u32,
     /// Before then nothing is sent.
     not_before: Timestamp,
     failures_in_a_row: u32,
@@ -93,6 +99,7 @@ impl Pass {
             failed: 0,
             was_cut: false,
             reached_bound: false,
+            is_doubted: false,
         };
         Self {
             report,
@@ -102,6 +109,8 @@ impl Pass {
             seen: HashSet::new(),
             in_flight: HashMap::new(),
             robots: RobotsState::ToFetch,
+            robots_at: None,
+            robots_redirects: 0,
             not_before: now,
             failures_in_a_row: 0,
             number: 0,
@@ -145,10 +154,21 @@ impl Pass {
             return None;
         }
         self.robots = RobotsState::Fetching;
-        let address = Address::new("/robots.txt")?;
+        let address = self.robots_at.clone().or_else(|| Address::new("/robots.txt"))?;
         let order = Order { address, is_robots: true, first: None };
         self.send(&order, now, limits);
         Some(order)
+    }
+
+    /// robots.txt is elsewhere; false if that came too often.
+    pub(super) fn redirect_robots(&mut self, to: Address) -> bool {
+        let is_followed = self.robots_redirects < MOST_REDIRECTS;
+        if is_followed {
+            self.robots_redirects += 1;
+            self.robots_at = Some(to);
+            self.robots = RobotsState::ToFetch;
+        }
+        is_followed
     }
 
     /// robots.txt has been read.
@@ -162,6 +182,12 @@ impl Pass {
             self.number += 1;
             self.waiting.push(Waiting { priority, number: self.number, address });
         }
+    }
+
+    /// Queues an address that was answered in this pass, before all others.
+    pub(super) fn push_once_more(&mut self, address: Address) {
+        self.seen.remove(&address);
+        self.push(address, f64::MAX);
     }
 
     /// Queues the second fetch of an address.
@@ -206,6 +232,10 @@ impl Pass {
                 self.failures_in_a_row += 1;
                 return;
             }
+            Event::FailedAgain => {
+                self.report.failed += 1;
+                return;
+            }
             Event::Kept => self.report.kept += 1,
             Event::Confirmed => self.report.confirmed += 1,
             Event::Deleted => self.report.deleted += 1,
@@ -217,6 +247,12 @@ impl Pass {
     /// robots.txt could not be had: without it nothing is fetched.
     pub(super) fn cut(&mut self) {
         self.report.was_cut = true;
+    }
+
+    /// The server counts as failing: it says that everything is gone.
+    pub(super) fn doubt(&mut self) {
+        self.report.is_doubted = true;
+        self.cut();
     }
 
     pub(super) fn report(&self, now: Timestamp) -> PassReport {
@@ -232,4 +268,6 @@ pub(super) enum Event {
     Deleted,
     Refused,
     Failed,
+    /// It failed in an earlier pass too: that says nothing about the server as a whole.
+    FailedAgain,
 }

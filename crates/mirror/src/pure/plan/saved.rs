@@ -10,6 +10,7 @@ use crate::pure::complete::SavedCompleteness;
 use crate::pure::coverage::Coverage;
 use crate::pure::entry::Entry;
 use crate::pure::own_use::OwnUse;
+use crate::pure::robots::Robots;
 
 /// What is saved of a plan. Later versions read it: fields are only ever added, with a default.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct SavedPlan {
     changed_ms: Option<u64>,
     #[serde(default)]
     complete: SavedCompleteness,
+    /// What robots.txt said.
+    #[serde(default)]
+    robots: Option<Robots>,
     /// Not a part of the plan, but kept with it.
     #[serde(default)]
     pub coverage: Coverage,
@@ -44,8 +48,12 @@ impl Planner {
     /// What to save.
     pub fn saved(&self) -> SavedPlan {
         let pages = self.pages.iter();
-        let pages =
-            pages.map(|(address, page)| SavedPage { address: address.clone(), page: page.clone() });
+        let pages = pages.map(|(address, page)| {
+            // Of what exists, its links are not asked for.
+            let mut page = page.clone();
+            page.linked_by = page.linked_by.take().filter(|_| page.is_gone());
+            SavedPage { address: address.clone(), page }
+        });
         let mut pages: Vec<SavedPage> = pages.collect();
         pages.sort_by(|one, other| one.address.cmp(&other.address));
         SavedPlan {
@@ -54,6 +62,7 @@ impl Planner {
             last_whole_ms: self.last_whole.map(Timestamp::as_millis),
             changed_ms: self.changed.map(Timestamp::as_millis),
             complete: self.completeness.saved(),
+            robots: self.robots.clone(),
             ..SavedPlan::default()
         }
     }
@@ -74,12 +83,9 @@ impl Planner {
             self.last_whole = saved.last_whole_ms.map(Timestamp::from_millis);
             self.changed = saved.changed_ms.map(Timestamp::from_millis);
             self.completeness.restore(saved.complete);
-            for SavedPage { address, mut page } in saved.pages {
-                if matches!(page.state, PageState::Kept { .. }) {
-                    page.state = PageState::New;
-                }
-                self.completeness.knows(&address);
-                self.pages.restore(address, page, now);
+            self.robots = saved.robots;
+            for SavedPage { address, page } in saved.pages {
+                self.restore_page(address, page, now);
             }
         }
         let mut unwanted = Vec::new();
@@ -88,21 +94,23 @@ impl Planner {
                 unwanted.push(entry.address.clone());
             }
         }
+        self.note_unread();
         unwanted
     }
 
     fn keep_restored(&mut self, entry: &Entry, now: Timestamp) -> bool {
         let address = &entry.address;
-        // As a link, since how it was found is not known any more.
-        let origin = crate::pure::patterns::Origin::Linked;
-        let refused = crate::pure::patterns::refusal(address, origin, &self.rules.patterns);
-        if refused.is_some() || entry.stored(&self.rules.admit.cache).is_err() {
+        // What the operator does not name any more may be private.
+        let is_not_overridden = entry.overridden && !self.rules.admit.may_override(address);
+        let is_refused = is_not_overridden || self.forbidden(address).is_some();
+        if is_refused || entry.stored(&self.rules.admit.cache).is_err() {
             return false;
         }
         if self.pages.get(address).is_none() {
             self.completeness.knows(address);
             let meeting = super::Meeting::default();
-            if self.pages.count(address, now).is_err() || !self.pages.insert(address, &meeting) {
+            if self.pages.count(address, now).is_err() || !self.pages.insert(address, &meeting, now)
+            {
                 return false;
             }
         }
@@ -116,6 +124,7 @@ pub(super) fn kept(entry: &Entry) -> PageState {
     PageState::Kept {
         confirmed_ms: entry.received,
         is_negative: entry.is_negative(),
+        is_gone: matches!(entry.status, 404 | 410),
         is_page: entry.is_page,
     }
 }

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use http::header::LOCATION;
 use nightwatt_httpcache::Timestamp;
 
 use super::pages::PageState;
-use super::queue::Event;
+use super::queue::{Event, Pass};
 use super::saved::kept;
 use super::{Meeting, Order, Planner};
 use crate::discover::{Found, LinkKind};
@@ -57,12 +58,19 @@ impl Planner {
         }
         let mut taken = Taken::default();
         if order.is_robots {
-            let forbidden = self.take_robots(answer, now);
+            let forbidden = self.take_robots(order, answer, now);
             taken.forgotten.clone_from(&forbidden);
             taken.changes = forbidden.into_iter().map(Change::Remove).collect();
         }
+        // Where robots.txt is in fact is no page of the plan.
+        if order.is_robots && self.pages.get(&order.address).is_none() && !is_robots_txt(order) {
+            return taken;
+        }
         let before = Before { entry: before, first: order.first };
         let verdict = admit(&order.address, answer, &before, &self.rules.admit);
+        if self.withholds(order, &verdict, before.entry, now) {
+            return taken;
+        }
         self.apply(order, verdict, &before, &mut taken, now);
         taken
     }
@@ -96,8 +104,12 @@ impl Planner {
         let address = &order.address;
         match verdict {
             Verdict::Keep(new) => {
-                self.note(Event::Kept);
+                // A page that there was is gone.
+                let is_lost = new.entry.status().is_client_error()
+                    && before.entry.is_some_and(|it| !it.is_negative());
+                self.note(if is_lost { Event::Deleted } else { Event::Kept });
                 self.pages.set(address, kept(&new.entry));
+                self.pages.read(address, now);
                 let is_other =
                     |before: &Entry| Digest::of_entry(before) != Digest::of_entry(&new.entry);
                 if before.entry.map_or(new.entry.is_negative(), is_other) {
@@ -143,13 +155,22 @@ impl Planner {
     ) -> bool {
         let is_failure = !reason.deletes();
         let deletes = is_kept && !is_failure;
+        let is_outage = is_failure && reason != Reason::StoreFull;
+        let fails_often = is_outage && {
+            let began = self.pass.as_ref().map_or(now, Pass::began);
+            self.pages.failed(address, began, now)
+        };
         self.note(match () {
-            () if is_failure && reason != Reason::StoreFull => Event::Failed,
+            () if fails_often => Event::FailedAgain,
+            () if is_outage => Event::Failed,
             () if deletes => Event::Deleted,
             () => Event::Refused,
         });
         if reason == Reason::TooLarge {
             self.note_bound();
+        }
+        if reason.hides_links() {
+            self.completeness.is_unread(address);
         }
         let was_kept = self.pages.get(address).is_some_and(|page| page.confirmed().is_some());
         // What is mirrored stays as it is while the server fails.
@@ -159,7 +180,7 @@ impl Planner {
         deletes
     }
 
-    fn note(&mut self, event: Event) {
+    pub(super) fn note(&mut self, event: Event) {
         if let Some(pass) = &mut self.pass {
             pass.note(event);
         }
@@ -184,6 +205,7 @@ impl Planner {
                 is_hint: matches!(link.kind, LinkKind::Feed | LinkKind::Sitemap),
                 is_not_followed: link.kind == LinkKind::NotFollowed,
                 modified: link.modified,
+                linked_by: Some(address.clone()),
             };
             self.meet(target, meeting, now);
         }
@@ -195,26 +217,31 @@ impl Planner {
             return;
         }
         let headers = entry.headers();
-        let target = headers.get(http::header::LOCATION).and_then(|it| it.to_str().ok());
+        let target = headers.get(LOCATION).and_then(|it| it.to_str().ok());
         let own = self.site.url(&entry.address);
         let target = target.and_then(|target| self.site.resolve(&own, target).ok());
         if let Some(target) = target {
             let depth = self.pages.get(&entry.address).map_or(0, |page| page.depth);
             let is_hint = self.pages.get(&entry.address).is_some_and(|page| page.is_hint);
             let depth = depth.saturating_add(1);
-            let meeting = Meeting { origin: Origin::Linked, depth, is_hint, ..Meeting::default() };
+            let linked_by = Some(entry.address.clone());
+            let origin = Origin::Linked;
+            let meeting = Meeting { origin, depth, is_hint, linked_by, ..Meeting::default() };
             self.meet(target, meeting, now);
         }
     }
 
     /// Returns what is mirrored and now forbidden.
-    fn take_robots(&mut self, answer: &Answer, now: Timestamp) -> Vec<Address> {
+    fn take_robots(&mut self, order: &Order, answer: &Answer, now: Timestamp) -> Vec<Address> {
+        if self.follows_robots(order, answer) {
+            return Vec::new();
+        }
         match answer.status.as_u16() {
             // Not modified, or unavailable: there are no rules (RFC 9309, 2.3.1.3).
             304 => {}
-            200..=299 => self.robots = Robots::parse(&answer.body),
+            200..=299 => self.robots = Some(Robots::parse(&answer.body)),
             300..=499 if answer.status != StatusCode::TOO_MANY_REQUESTS => {
-                self.robots = Robots::default();
+                self.lose_robots();
             }
             _ => {
                 self.robots_failed();
@@ -229,10 +256,24 @@ impl Planner {
         forbidden
     }
 
+    /// Whether robots.txt is elsewhere on the site, and requested there.
+    fn follows_robots(&mut self, order: &Order, answer: &Answer) -> bool {
+        if !answer.status.is_redirection() {
+            return false;
+        }
+        let target = answer.headers.get(LOCATION).and_then(|it| it.to_str().ok());
+        let own = self.site.url(&order.address);
+        let target = target.and_then(|target| self.site.resolve(&own, target).ok());
+        let Some((target, pass)) = target.zip(self.pass.as_mut()) else { return false };
+        pass.redirect_robots(target)
+    }
+
     /// What is mirrored and now forbidden goes.
     fn forbidden_by_robots(&mut self, now: Timestamp) -> Vec<Address> {
-        let is_never =
-            |address: &Address| self.robots.permission(address.as_str()) == Permission::Never;
+        let is_never = |address: &Address| {
+            let robots = self.robots.as_ref();
+            robots.is_some_and(|it| it.permission(address.as_str()) == Permission::Never)
+        };
         let forbidden = self
             .pages
             .iter()
@@ -251,6 +292,10 @@ impl Planner {
             pass.cut();
         }
     }
+}
+
+fn is_robots_txt(order: &Order) -> bool {
+    order.address.as_str() == "/robots.txt"
 }
 
 /// Links from the start to the target of a link.

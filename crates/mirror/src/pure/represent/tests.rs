@@ -311,3 +311,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_digest_of_other_bytes_is_not_passed_on() {
+    let digests = [("content-digest", "sha-256=:AAAA:"), ("content-md5", "AAAA")];
+    let lines: Vec<_> = digests.into_iter().chain([("etag", "\"a\"")]).collect();
+    let page = Mirrored::new(1, &lines);
+    let (packed, whole) = (page.get(&[("accept-encoding", "gzip")]), page.get(&[]));
+    let part = page.get(&[("range", "bytes=0-3")]);
+    assert_eq!(part.status, StatusCode::PARTIAL_CONTENT);
+    for (name, value) in digests {
+        assert_eq!(field(&whole, name), Some(value), "these are the server's bytes");
+        assert_eq!((field(&packed, name), field(&part, name)), (None, None), "{name}");
+    }
+}
+
+#[test]
+fn the_clock_of_a_server_that_says_nothing_of_freshness_does_not_count() {
+    let slow = date::format(Timestamp::from_secs(NOW.as_secs() - 49 * 3600));
+    let slow = slow.to_str().unwrap();
+    let page = Mirrored::new(1, &[("date", slow)]).get(&[]);
+    assert_eq!((field(&page, "age"), field(&page, "date")), (Some("3600"), Some(slow)));
+    let marked = Mirrored::new(1, &[("date", slow), ("cache-control", "max-age=60")]);
+    assert_eq!(marked.refused(&[]), NotGiven::TooOld, "RFC 9111, 4.2.3");
+}

@@ -1,0 +1,125 @@
+//! What the mirror keeps, and what nightwatt never requests by itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nightwatt_gateway::control::{Order, Reply};
+use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
+use nightwatt_gateway::mirror::status::Explained;
+
+use crate::client::get;
+use crate::mirror::{crawled, html, mirrored, order, site};
+use crate::origin::status;
+use crate::stage::{Stage, awake, secs};
+
+const HOUR: u64 = 3600;
+
+async fn explained(stage: &Stage, address: &str) -> Explained {
+    match order(stage, MirrorOrder::Explain { address: address.to_owned() }).await {
+        MirrorReply::Explained(explained) => explained,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_server_that_knows_no_page_while_it_starts_loses_none() {
+    mirrored(awake(), |_| {}).play(async |stage| {
+        crawled(stage).await;
+        let is_starting = Arc::new(AtomicBool::new(true));
+        let starting = Arc::clone(&is_starting);
+        stage.origin.script(move |seen| match starting.load(Ordering::SeqCst) {
+            true => status(404, "starting").acts(),
+            false => site(seen),
+        });
+        // Half of `max_age` is over: pages are confirmed before the server sleeps.
+        stage.at(13 * HOUR).await;
+        let before = stage.origin.seen().len();
+        stage.order(Order::Wake { site: None }).await;
+        stage.pass(secs(300)).await;
+        assert!(stage.origin.seen().len() > before + 5, "a pass has begun");
+        assert_eq!((stage.state().as_str(), stage.commands().0), ("asleep", 1));
+        for address in ["/", "/page/1.html", "/page/99.html", "/style.css"] {
+            assert_eq!(stage.ask(get(address)).await.how(), (200, "mirror"), "{address}");
+        }
+        is_starting.store(false, Ordering::SeqCst);
+        stage.order(Order::Wake { site: None }).await;
+        stage.pass(secs(300)).await;
+        assert_eq!(stage.state(), "asleep");
+        let it = explained(stage, "/page/99.html").await;
+        assert!(it.is_mirrored && it.confirmed_s_ago.unwrap() < 300.0, "{it:?}");
+    });
+}
+
+#[test]
+fn what_is_excluded_is_not_requested_for_the_cache_either() {
+    let setup = mirrored(awake(), |mirror| mirror.exclude = vec!["/page/5.html".to_owned()]);
+    setup.play(async |stage| {
+        stage.origin.script(site);
+        stage.at(10).await;
+        for address in ["/page/5.html", "/page/6.html"] {
+            assert_eq!(stage.ask(get(address)).await.status, 200, "{address}");
+        }
+        stage.at(120).await;
+        let own = |address: &str| {
+            let asked = stage.origin.seen().into_iter().filter(|it| it.target == address);
+            asked
+                .filter(|it| it.field("user-agent").is_some_and(|it| it.starts_with("nightwatt/")))
+                .count()
+        };
+        assert_eq!(own("/page/5.html"), 0);
+        assert!(own("/page/6.html") > 0);
+    });
+}
+
+#[test]
+fn a_page_that_browsers_do_not_get_is_not_called_mirrored() {
+    mirrored(awake(), |_| {}).play(async |stage| {
+        stage.origin.script(|seen| match seen.target.as_str() {
+            "/" => html("<a href=/lang>l</a><a href=/plain>p</a>").acts(),
+            "/lang" => html("language").field("Vary", "Accept-Language").acts(),
+            "/plain" => html("plain").acts(),
+            _ => status(404, "no").acts(),
+        });
+        stage.at(120).await;
+        assert_eq!(stage.state(), "asleep");
+        for address in ["/plain", "http://blog/plain", "https://blog/plain"] {
+            let it = explained(stage, address).await;
+            assert_eq!((it.address.as_str(), it.is_mirrored), ("/plain", true), "{it:?}");
+        }
+        let it = explained(stage, "/lang").await;
+        assert!(!it.is_mirrored && it.why.contains("Vary"), "{it:?}");
+        for wrong in ["http://elsewhere/plain", "plain"] {
+            let ask = MirrorOrder::Explain { address: wrong.to_owned() };
+            let reply = stage.order(Order::Mirror { site: None, ask }).await;
+            assert!(matches!(reply, Reply::Error(why) if why.contains(wrong)), "{wrong}");
+        }
+        let english = |address: &str| get(address).by_browser().field("Accept-Language", "en");
+        assert_eq!(stage.ask(english("/plain")).await.how(), (200, "mirror"));
+        assert_eq!(stage.ask(english("/lang")).await.how(), (200, "held"));
+        let it = stage.running_status().sites[0].mirror.clone().unwrap();
+        assert_eq!((it.coverage, it.requests), (Some(0.5), 2));
+    });
+}
+
+#[test]
+fn a_page_that_could_not_be_mirrored_is_tried_again_after_a_purge() {
+    mirrored(awake(), |_| {}).play(async |stage| {
+        let is_fixed = Arc::new(AtomicBool::new(false));
+        let fixed = Arc::clone(&is_fixed);
+        stage.origin.script(move |seen| match seen.target.as_str() {
+            "/" => html("<a href=/form>f</a>").acts(),
+            "/form" if fixed.load(Ordering::SeqCst) => html("fixed").acts(),
+            "/form" => html("<form><input name='contact[_token]' value=a></form>").acts(),
+            _ => status(404, "no").acts(),
+        });
+        stage.at(120).await;
+        assert_eq!(explained(stage, "/form").await.reason.as_deref(), Some("form-token"));
+        is_fixed.store(true, Ordering::SeqCst);
+        let purge = Order::Purge { site: None, places: Vec::new(), prefix: false, all: true };
+        assert!(matches!(stage.order(purge).await, Reply::Purged(_)));
+        assert_eq!(order(stage, MirrorOrder::Fetch).await, MirrorReply::Done);
+        stage.pass(secs(120)).await;
+        assert_eq!(stage.state(), "asleep");
+        assert_eq!(stage.ask(get("/form")).await.how(), (200, "mirror"));
+    });
+}

@@ -1,0 +1,133 @@
+//! A server that says that everything is gone, or closed.
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_mins(1);
+
+/// A site of 27 pages, mirrored a day ago.
+fn mirrored() -> World {
+    let mut world = World::new(rules(), site);
+    world.whole();
+    assert_eq!(world.pages().len(), 27);
+    world.later(24);
+    world.planner.server_started();
+    world
+}
+
+fn site(path: &str) -> Option<Served> {
+    let all = links((b'a'..=b'z').map(|it| format!("/{}/", char::from(it))));
+    Some(match path {
+        "/" => html(&all),
+        path if path.len() == 3 => html("x"),
+        _ => status(404),
+    })
+}
+
+#[test]
+fn a_server_that_knows_no_page_while_it_starts_loses_nothing() {
+    let mut world = mirrored();
+    world.serve = Box::new(|_| Some(status(404)));
+    let report = world.whole();
+    assert!(report.was_cut && report.is_doubted && report.requests < 15, "{report:?}");
+    assert_eq!(world.pages().len(), 27);
+    assert_eq!(world.forgotten.len(), 3, "{:?}", world.forgotten);
+    let is_doubtful = |world: &World| world.planner.pages().any(|(_, page)| page.is_doubtful());
+    assert!(!is_doubtful(&world), "pages are given as before");
+    assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Errors));
+    // It has started.
+    world.serve = Box::new(site);
+    world.now = world.now.plus(MINUTE);
+    let report = world.whole();
+    assert!(!report.was_cut && !report.is_doubted && report.deleted == 0, "{report:?}");
+    assert_eq!(world.pages().len(), 27);
+}
+
+#[test]
+fn a_server_that_keeps_to_it_is_believed_after_some_minutes() {
+    let mut world = mirrored();
+    world.serve = Box::new(|_| Some(status(404)));
+    world.whole();
+    world.now = world.now.plus(MINUTE);
+    assert!(world.whole().is_doubted, "it is too early");
+    // Another start is another reason to know nothing.
+    world.now = world.now.plus(10 * MINUTE);
+    world.planner.server_started();
+    assert!(world.whole().is_doubted);
+    world.now = world.now.plus(2 * MINUTE);
+    let report = world.whole();
+    assert!(!report.was_cut && !report.is_doubted, "{report:?}");
+    assert_eq!((report.deleted, world.pages().len()), (27, 0));
+}
+
+#[test]
+fn what_a_server_says_is_closed_is_given_to_no_client_before_it_is_confirmed() {
+    let mut world = mirrored();
+    world.serve = Box::new(|_| Some(status(403)));
+    assert!(world.whole().is_doubted);
+    assert_eq!(world.pages().len(), 27, "nothing is deleted");
+    let is_doubtful = |path: &str| world.planner.page(&at(path)).unwrap().is_doubtful();
+    assert!(is_doubtful("/") && is_doubtful("/z/"));
+    world.serve = Box::new(site);
+    let report = world.whole();
+    assert_eq!((report.was_cut, report.deleted, world.pages().len()), (false, 0, 27));
+    assert!(
+        !world.planner.pages().any(|(_, page)| page.is_doubtful() && page.confirmed().is_some())
+    );
+}
+
+#[test]
+fn without_half_of_its_pages_a_site_is_out_of_order_and_with_some_less_it_is_not() {
+    let only = |first: char, last: char| {
+        move |path: &str| {
+            let letter = path.chars().nth(1);
+            let is_lost = path.len() == 3 && letter.is_some_and(|it| (first..=last).contains(&it));
+            if is_lost { Some(status(410)) } else { site(path) }
+        }
+    };
+    let mut world = mirrored();
+    world.serve = Box::new(only('a', 'z'));
+    let report = world.whole();
+    assert!(report.is_doubted && world.pages().len() == 27, "{report:?}");
+    let mut world = mirrored();
+    world.serve = Box::new(only('x', 'z'));
+    let report = world.whole();
+    assert_eq!((report.is_doubted, report.deleted, world.pages().len()), (false, 3, 24));
+    for twice in ["/x/", "/y/", "/z/"] {
+        assert_eq!(world.asked.iter().filter(|it| *it == twice).count(), 2, "{twice}");
+    }
+}
+
+#[test]
+fn of_a_few_lost_pages_the_start_page_decides() {
+    let lost = |is_started: bool| {
+        let mut world = mirrored();
+        world.whole();
+        world.planner.outdate("/a/");
+        world.serve = Box::new(move |path| {
+            let is_up = is_started && path != "/a/";
+            if is_up { site(path) } else { Some(status(404)) }
+        });
+        let report = world.refresh();
+        assert!(world.asked.contains(&"/".to_owned()), "{:?}", world.asked);
+        (report.is_doubted, world.pages().contains("/a/"))
+    };
+    assert_eq!(lost(true), (false, false));
+    assert_eq!(lost(false), (true, true));
+}
+
+#[test]
+fn the_rules_of_robots_txt_do_not_go_with_it() {
+    let serve = |path: &str| {
+        if path == "/robots.txt" {
+            return Some(html("User-agent: nightwatt\nDisallow: /private/\n"));
+        }
+        site(path)
+    };
+    let mut world = World::new(rules(), serve);
+    world.whole();
+    world.later(24);
+    world.planner.server_started();
+    world.serve = Box::new(|_| Some(status(404)));
+    assert!(world.whole().is_doubted);
+    assert_eq!(world.planner.forbidden(&at("/private/x")), Some(Reason::Robots));
+}
