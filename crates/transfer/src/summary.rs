@@ -55,7 +55,7 @@ pub struct Summary {
     pub rejected_count: u64,
     /// Paths that could not be read here.
     pub skipped: Vec<String>,
-    /// Sockets, pipes and devices, which are left out.
+    /// Sockets, pipes and devices, and temporary files of nightwatt, which are left out.
     pub special: Vec<String>,
 }
 
@@ -88,9 +88,9 @@ impl Summary {
 
     /// In words.
     pub fn text(&self) -> String {
-        let Report { total_bytes, had_bytes, hole_bytes, wire_bytes, .. } = self.sent;
+        let Report { had_bytes, acknowledged_bytes, hole_bytes, wire_bytes, .. } = self.sent;
         let mut text = String::new();
-        let taken = total_bytes - had_bytes - hole_bytes.min(total_bytes - had_bytes);
+        let taken = acknowledged_bytes.saturating_sub(hole_bytes);
         let mut line = |line: String| {
             // Writing to a text cannot fail.
             let _ = writeln!(text, "{line}");

@@ -322,7 +322,7 @@ impl Watch {
         self.next = now + LOOK_EVERY;
         let elapsed = now.since(self.begin);
         let report = session.report();
-        let done = report.had_bytes + report.acknowledged_bytes;
+        let done = report.had_bytes + report.rejected_bytes + report.acknowledged_bytes;
         let joules = report.modelled(&self.prices, elapsed.as_secs_f64());
         let rate = report.acknowledged_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
         let what = || format!("{}/s, {}, {joules:.0} J", bytes(rate as u64), mix(report));

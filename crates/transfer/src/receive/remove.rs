@@ -89,7 +89,7 @@ impl<'a> Removal<'a> {
 }
 
 /// All are listed before any is removed: a folder that changes while it is read may list a name twice, or not at all.
-fn names(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
+pub(super) fn names(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let name = entry?.file_name().to_bytes().to_vec();

@@ -61,13 +61,12 @@ impl Trial<'_> {
             };
             changes.push(Change { what, path: entry.path.clone(), reason });
         }
-        let deleted = self.others().map_err(of_entry)?.into_iter().chain(replaced);
-        // Where anything is refused, nothing is deleted.
-        let are_fine = self.entries.iter().all(|entry| !entry.path.is_empty());
-        if are_fine && changes.iter().all(|change| change.what != What::Refuse) {
-            let change = |path| Change { what: What::Delete, path, reason: String::new() };
-            changes.extend(deleted.map(change));
-        }
+        // Where anything is refused, nothing is deleted but what is in the way of an entry.
+        let are_fine = self.entries.iter().all(|entry| !entry.path.is_empty())
+            && changes.iter().all(|change| change.what != What::Refuse);
+        let others = if are_fine { self.others().map_err(of_entry)? } else { Vec::new() };
+        let change = |path| Change { what: What::Delete, path, reason: String::new() };
+        changes.extend(others.into_iter().chain(replaced).map(change));
         Ok(changes)
     }
 
@@ -117,6 +116,7 @@ impl Trial<'_> {
                 }
                 replaced.extend(removal.trial.into_iter().flatten());
             }
+            replaced.push(entry.path.clone());
             return Ok(Some(What::Write));
         }
         let is_same = match &entry.kind {

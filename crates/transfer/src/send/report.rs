@@ -28,6 +28,8 @@ pub struct Report {
     pub total_bytes: u64,
     /// Of them, bytes that the receiver had already.
     pub had_bytes: u64,
+    /// Of them, bytes of files that the receiver rejected before they were sent.
+    pub rejected_bytes: u64,
     /// Of them, bytes that the receiver acknowledged.
     pub acknowledged_bytes: u64,
     /// Of them, in holes, which were not sent.

@@ -2,6 +2,7 @@
 
 mod changes;
 mod faults;
+mod mounts;
 mod streams;
 
 use std::fs;
@@ -16,7 +17,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::time::Mono;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -26,6 +28,7 @@ use super::*;
 use crate::pure::arm::{Arm, Codec};
 use crate::pure::bill::{Bill, Objective, Overlap, Prices};
 use crate::receive::{self, Folder, ReceiveError, Received};
+use crate::summary::{Basis, Summary};
 
 fn clock() -> Mono {
     let time = clock_gettime(ClockId::Monotonic);
@@ -130,6 +133,11 @@ fn whole(paths: &[PathBuf], to: &Path, options: Options) -> Both {
     let both = transfer(paths, to, options, usize::MAX);
     assert!(both.sent.is_ok() && both.received.is_ok(), "{:?} {:?}", both.sent, both.received);
     both
+}
+
+fn summary(session: &Session) -> Summary {
+    let energy = Energy::modelled(Joules(10.0), 0.2, "typical");
+    Summary::of(session, options().bill, 1.0, Basis { energy, core_doubt: 0.2 })
 }
 
 fn text(length: usize, seed: u32) -> Vec<u8> {
