@@ -28,7 +28,7 @@ pub(super) struct Holds {
 }
 
 impl Holds {
-    /// When the last one runs out; in the past if there is none.
+    /// When the last one runs out; zero without any.
     pub(super) fn until(&self) -> Mono {
         self.all.iter().map(|hold| hold.until).max().unwrap_or(Mono::ZERO)
     }
