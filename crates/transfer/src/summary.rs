@@ -57,6 +57,10 @@ pub struct Summary {
     pub skipped: Vec<String>,
     /// Sockets, pipes and devices, and temporary files of nightwatt, which are left out.
     pub special: Vec<String>,
+    /// What the user may not expect of what was sent.
+    pub notes: Vec<String>,
+    /// Files that grew while they were sent, the first hundred: what was listed of them is there.
+    pub grown: Vec<String>,
 }
 
 impl Summary {
@@ -82,6 +86,8 @@ impl Summary {
             removed: receipt.map_or(0, |receipt| receipt.removed),
             skipped: Vec::new(),
             special: Vec::new(),
+            notes: Vec::new(),
+            grown: session.grown().map(lossy).collect(),
             sent,
         }
     }
@@ -119,6 +125,15 @@ impl Summary {
         if let Some([low, high]) = self.uncompressed_joules {
             let model = "by the same model without compression";
             line(format!("           {} J {model}", between(low, high)));
+        }
+        if self.sent.grown > 0 {
+            line(format!(
+                "grew       {} meanwhile, and are there as long as before:",
+                self.sent.grown
+            ));
+            for path in &self.grown {
+                line(format!("  {}", shown::line(path)));
+            }
         }
         if self.removed > 0 {
             line(format!("deleted    {}, which are not here", self.removed));

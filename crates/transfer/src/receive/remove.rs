@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::access::{FOLDER, allow};
+use super::access::{FOLDER, allow, may_change};
 use crate::pure::exclude::Exclude;
 use crate::pure::paths::OWN;
 
@@ -81,6 +81,7 @@ impl<'a> Removal<'a> {
     ) -> Result<(), Errno> {
         self.count += 1;
         if let Some(trial) = &mut self.trial {
+            may_change(folder)?;
             trial.push(path);
             return Ok(());
         }

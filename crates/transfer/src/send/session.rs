@@ -35,6 +35,8 @@ const MANIFEST: usize = 32 << 10;
 const REFUSALS: u32 = 100;
 /// Most changes that a receiver may announce, besides one for each entry: so many it may delete.
 const MOST_CHANGES: usize = 5_000_000;
+/// Files that grew and are named.
+const NAMED: usize = 100;
 /// Most ranges that a receiver may have, besides one for each entry.
 const MOST_RANGES: usize = 1 << 16;
 
@@ -97,6 +99,7 @@ pub struct Session {
     acknowledged: u64,
     content: Vec<u8>,
     is_stale: Vec<bool>,
+    is_grown: Vec<bool>,
     report: Report,
     receipt: Option<Receipt>,
     changes: Vec<Change>,
@@ -122,6 +125,7 @@ impl Session {
             stream: None,
             report: Report { total_bytes: layout.bytes(), ..Report::default() },
             is_stale: vec![false; plan.entries.len()],
+            is_grown: vec![false; plan.entries.len()],
             left: layout.bytes(),
             entries: plan.entries,
             options,
@@ -184,6 +188,12 @@ impl Session {
     /// What was done so far.
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// Paths of files that grew while they were sent, the first hundred.
+    pub fn grown(&self) -> impl Iterator<Item = &[u8]> {
+        let grown = self.entries.iter().zip(&self.is_grown).filter(|(_, is_grown)| **is_grown);
+        grown.map(|(entry, _)| entry.path.as_slice()).take(NAMED)
     }
 
     /// The receipt, when the session is done.
@@ -433,6 +443,11 @@ impl Session {
     /// receiver takes it for done.
     fn stale(&mut self, stale: Vec<usize>, end: u64) -> Vec<Message> {
         let mut messages = Vec::new();
+        for entry in self.source.take_grown() {
+            if !std::mem::replace(&mut self.is_grown[entry], true) {
+                self.report.grown += 1;
+            }
+        }
         for entry in stale {
             if !std::mem::replace(&mut self.is_stale[entry], true) {
                 self.report.stale += 1;

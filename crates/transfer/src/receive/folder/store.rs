@@ -23,7 +23,7 @@ use crate::receive::access::{
 use crate::receive::journal::{Journal, Parts, read};
 use crate::receive::remove::Removal;
 use crate::receive::session::{Outcome, Standing, Store, StoreError, Wishes};
-use crate::receive::trial::Trial;
+use crate::receive::trial::{Trial, undeleted};
 use crate::wire::{Change, Entry, EntryKind, Rejected};
 
 /// The number of the FAT file systems.
@@ -330,8 +330,7 @@ impl Folder {
             let name = OsStr::from_bytes(name_of(&entry.path));
             let parent = self.parent(&entry.path)?;
             if let Err(errno) = removal.empty(parent.as_fd(), name, &entry.path) {
-                let reason = format!("not all that is to be deleted in it could be: {errno}");
-                self.failed.push(Rejected { path: entry.path.clone(), reason });
+                self.failed.push(Rejected { path: entry.path.clone(), reason: undeleted(errno) });
             }
         }
         self.removed += removal.count;

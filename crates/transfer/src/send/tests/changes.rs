@@ -285,3 +285,43 @@ fn what_is_rejected_counts_as_neither_there_nor_sent() {
         assert_eq!(text.contains("was there  500 B"), had > 0, "{text}");
     }
 }
+
+/// The fault of a review: a dry run promised what the run then could not write.
+#[test]
+fn a_dry_run_refuses_what_a_run_cannot_write() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (top, there) = (from.path().join("top"), to.path().join("top"));
+    fs::create_dir_all(top.join("sub/deep")).unwrap();
+    fs::create_dir_all(there.join("gone")).unwrap();
+    for name in ["new", "old", "sub/inner", "sub/deep/inner"] {
+        fs::write(top.join(name), name).unwrap();
+    }
+    symlink("nowhere", top.join("link")).unwrap();
+    fs::write(there.join("old"), "another").unwrap();
+    // Permissions of a folder of another user do not change by themselves.
+    if std::os::unix::fs::chown(&there, Some(65_534), None).is_err() {
+        println!("skipped: this user cannot give a folder away");
+        return;
+    }
+    fs::set_permissions(&there, PermissionsExt::from_mode(0o755)).unwrap();
+    let run = |trial: bool| {
+        let options = Options { delete: Some(Vec::new()), trial, ..options() };
+        whole(from_ref(&top), to.path(), options).session
+    };
+    let sorted = |mut paths: Vec<String>| {
+        paths.sort();
+        paths
+    };
+    let forecast = Forecast::of(&run(true));
+    let refused = forecast.refused.iter().map(|[path, _]| path.clone()).collect();
+    let session = run(false);
+    let rejected = session.receipt().unwrap().rejected.iter();
+    let rejected = rejected.map(|it| String::from_utf8_lossy(&it.path).into_owned()).collect();
+    let all = ["link", "new", "old", "sub", "sub/deep", "sub/deep/inner", "sub/inner"];
+    // The folder itself cannot get its time.
+    let mut all = all.map(|name| format!("top/{name}")).to_vec();
+    all.insert(0, "top".to_owned());
+    assert_eq!(sorted(rejected), all);
+    assert_eq!(sorted(refused), all);
+    assert_eq!((forecast.write.len(), forecast.delete.len()), (0, 0));
+}
