@@ -3,6 +3,8 @@
 //! A user that may open the socket file may give orders: its mode is 0600, so that is the user the
 //! gateway runs as, and root.
 
+mod purging;
+
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,8 +14,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nightwatt_httpcache::Purge;
-use nightwatt_httpcache::purge::Place;
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::manager;
 use serde::{Deserialize, Serialize};
@@ -22,9 +22,9 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::authority::{Authority, host_name};
+use self::purging::{purge, purge_all};
 use crate::clients::{self, ClientStatus, Forgiven};
-use crate::disk_cache::{Forgotten, Heir};
+use crate::disk_cache::Heir;
 use crate::error::StartError;
 use crate::gateway::Gateway;
 use crate::hand_over::Taker;
@@ -70,6 +70,22 @@ pub enum Order {
         site: Option<String>,
         /// For so many seconds.
         seconds: u64,
+    },
+    /// Keep a server awake for a program, which renews this before the time is over.
+    Hold {
+        /// As for `wake`.
+        site: Option<String>,
+        /// Which program: a number that it has drawn at random.
+        holder: u64,
+        /// For so many seconds.
+        seconds: u64,
+    },
+    /// The program no longer needs it.
+    Release {
+        /// As for `wake`.
+        site: Option<String>,
+        /// As for `hold`.
+        holder: u64,
     },
     /// Forget stored answers.
     Purge {
@@ -435,6 +451,13 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
         Order::StayAwake { site, seconds } => {
             (site, manager::Order::StayAwake(Duration::from_secs(*seconds)))
         }
+        Order::Hold { site, holder, seconds } => {
+            let time = Duration::from_secs(*seconds);
+            (site, manager::Order::Hold(manager::Holder(*holder), time))
+        }
+        Order::Release { site, holder } => {
+            (site, manager::Order::Release(manager::Holder(*holder)))
+        }
     };
     if gateway.serving.observe {
         return Reply::Error("in shadow mode (--observe) servers are left alone".to_owned());
@@ -442,7 +465,8 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
     let mut pools = gateway.serving.sites.iter().filter_map(|it| Some((it, it.pool.as_ref()?)));
     let member = pools.find_map(|(it, pool)| Some((it, pool, pool.called(site.as_deref()?)?)));
     if let Some((whole, pool, server)) = member {
-        if order != manager::Order::Sleep && whole.supervisor.phase_now() != Phase::Awake {
+        let wakes = !matches!(order, manager::Order::Sleep | manager::Order::Release(_));
+        if wakes && whole.supervisor.phase_now() != Phase::Awake {
             whole.supervisor.order(manager::Order::Wake);
         }
         pool.order(server, order);
@@ -503,96 +527,4 @@ fn look_up<'a>(
         None => &gateway.serving.sites,
     };
     Ok((sites, client))
-}
-
-/// What was purged, from memory at once.
-#[derive(Default)]
-struct Purged {
-    resources: usize,
-    from_disk: Vec<Forgotten>,
-    /// What to remove from mirrors.
-    from_mirrors: Vec<(Arc<Mirror>, Purge)>,
-}
-
-impl Purged {
-    fn add(&mut self, resources: usize, forgotten: Forgotten) {
-        self.resources += resources;
-        self.from_disk.push(forgotten);
-    }
-
-    fn of_mirror(&mut self, site: &Site, purge: Purge) {
-        self.from_mirrors.extend(site.mirror.clone().map(|mirror| (mirror, purge)));
-    }
-
-    /// When the disk knows too: what is said to be purged never comes back.
-    async fn reply(self) -> Reply {
-        for forgotten in self.from_disk {
-            if let Err(why) = forgotten.settled().await {
-                return Reply::Error(format!(
-                    "it is purged, but the disk cache has not recorded that yet ({why}): after a power \
-                     cut it might come back; see the log"
-                ));
-            }
-        }
-        let mut pages = 0;
-        for (mirror, purge) in self.from_mirrors {
-            match mirror.purge(move |key| purge.covers(key)).await {
-                Ok(purged) => pages += purged,
-                Err(why) => return Reply::Error(format!("the mirror is not purged: {why}")),
-            }
-        }
-        // The mirror has most of what a cache has: counting both would count most pages twice.
-        Reply::Purged(self.resources.max(pages))
-    }
-}
-
-fn purge_all(gateway: &Gateway, name: Option<&str>) -> Result<Purged, String> {
-    let mut purged = Purged::default();
-    if name.is_some() {
-        let site = named(gateway, name)?;
-        let (resources, forgotten) = site.store.purge(&Purge::All);
-        purged.add(resources, forgotten);
-        purged.of_mirror(site, Purge::All);
-        return Ok(purged);
-    }
-    for site in &gateway.serving.sites {
-        purged.resources += site.store.purge_untold();
-        purged.of_mirror(site, Purge::All);
-    }
-    // The disk may know sites that the configuration does not.
-    purged.from_disk.extend(gateway.disk.as_ref().map(|disk| disk.purge_all()));
-    Ok(purged)
-}
-
-/// Nothing is purged if one of the places cannot be understood.
-fn purge(
-    gateway: &Gateway,
-    name: Option<&str>,
-    places: &[String],
-    prefix: bool,
-) -> Result<Purged, String> {
-    if places.is_empty() {
-        return Err("say what is to be forgotten: URLs, paths, or all".to_owned());
-    }
-    let mut purges = Vec::new();
-    for text in places {
-        let place = Place::parse(text).map_err(|error| error.to_string())?;
-        let site = match place.host().and_then(Authority::parse).filter(|_| name.is_none()) {
-            Some(authority) => {
-                let index = gateway.serving.site_of(&host_name(authority.host));
-                let index = index.ok_or_else(|| format!("no site serves the host of `{text}`"))?;
-                &gateway.serving.sites[index]
-            }
-            None => named(gateway, name)?,
-        };
-        let purge = if prefix { Purge::Prefix(place) } else { Purge::Exact(place) };
-        purges.push((site, purge.under(&site.rules.key)));
-    }
-    let mut done = Purged::default();
-    for (site, purge) in purges {
-        let (resources, forgotten) = site.store.purge(&purge);
-        done.add(resources, forgotten);
-        done.of_mirror(site, purge);
-    }
-    Ok(done)
 }

@@ -15,8 +15,10 @@ mod habits;
 mod handover;
 mod held;
 mod hindrance;
+mod holds;
 mod in_use;
 mod memory;
+mod orders;
 mod refresh;
 mod settings;
 mod wakes;
@@ -34,7 +36,10 @@ use self::crawl::Crawl;
 use self::habits::WakeTime;
 use self::held::Held;
 pub use self::hindrance::Hindrance;
+pub use self::holds::Holder;
+use self::holds::Holds;
 pub use self::memory::Memory;
+pub use self::orders::Order;
 pub use self::settings::Settings;
 use super::admission::{self, Cached, ClientClass, Request, Route, Want};
 use super::awake_budget::AwakeBudget;
@@ -96,22 +101,6 @@ pub enum Action {
     Changed(Change, Option<Cause>),
 }
 
-/// What the operator wants.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    /// Wake the server.
-    Wake,
-    /// Wake it: a job that the operator has configured needs it now.
-    WakeForJob,
-    /// Wake it, and keep it awake for that long: a magic packet asks for it, and what follows does not come through
-    /// the proxy.
-    WakeForPacket(Duration),
-    /// Put it to sleep as soon as nothing is in flight, whatever the policy says.
-    Sleep,
-    /// Wake it and keep it awake for that long.
-    StayAwake(Duration),
-}
-
 /// Waiting pages remembered; the reopening of any beyond counts as one more request.
 const WAITING_PAGES: usize = 256;
 
@@ -154,6 +143,7 @@ pub struct PowerManager<P> {
     /// Those of them that the operator's order and a crawler's appointment end.
     ordered_until: Mono,
     appointment_until: Mono,
+    holds: Holds,
     sleep_ordered: bool,
     /// It was woken for copies of its site alone, and no request has used it since.
     resumes_sleep: bool,
@@ -201,6 +191,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             stay_awake_until: Mono::ZERO,
             ordered_until: Mono::ZERO,
             appointment_until: Mono::ZERO,
+            holds: Holds::default(),
             sleep_ordered: false,
             resumes_sleep: false,
             policy_wakes: false,
@@ -348,41 +339,6 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub fn report(&mut self, now: Now, report: Report, actions: &mut Vec<Action>) {
         let change = self.lifecycle.report(now.mono, report, &mut self.commands);
         self.apply(now, change, actions);
-    }
-
-    /// The operator wants something.
-    pub fn order(&mut self, now: Now, order: Order, actions: &mut Vec<Action>) {
-        match order {
-            Order::Wake | Order::WakeForJob => self.sleep_ordered = false,
-            Order::WakeForPacket(time) => {
-                self.sleep_ordered = false;
-                self.stay_awake_until = self.stay_awake_until.max(now.mono + time);
-            }
-            Order::StayAwake(time) => {
-                self.sleep_ordered = false;
-                self.stay_awake_until = now.mono + time;
-                self.ordered_until = self.stay_awake_until;
-            }
-            Order::Sleep => {
-                // A client that comes while it sleeps must not find it sent back to sleep as soon as it is
-                // up.
-                self.sleep_ordered =
-                    matches!(self.lifecycle.phase(), Phase::Awake | Phase::Unknown | Phase::Waking);
-                self.stay_awake_until = Mono::ZERO;
-                self.awake_hours.put_to_sleep(now);
-                self.reconsider(now);
-                self.consider_sleep(now, actions);
-                return;
-            }
-        }
-        self.lifecycle.end_pause(now.mono);
-        let cause = match order {
-            Order::WakeForJob => Cause::Job,
-            Order::WakeForPacket(_) => Cause::MagicPacket,
-            _ => Cause::Operator,
-        };
-        self.wake(now, cause, actions);
-        self.reconsider(now);
     }
 
     /// A timer came due.

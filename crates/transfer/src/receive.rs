@@ -6,6 +6,7 @@
 //!   folder    files below a folder: temporary names, then the final ones
 //!   pipe      one file, to another program
 //!   journal   what was written, so that a later attempt goes on from there
+//!   life      how long the kernel keeps what was written
 //!   remove    what the sender no longer has
 //!   trial     what would be done
 //!   run       a session over a pair of streams
@@ -14,6 +15,7 @@
 mod access;
 mod folder;
 mod journal;
+mod life;
 mod pipe;
 mod remove;
 mod run;
@@ -23,7 +25,7 @@ mod trial;
 pub use folder::Folder;
 pub use pipe::Pipe;
 pub use run::{Gauges, ReceiveError, Received, SILENCE, refuse, run, run_metered};
-pub use session::{Clocks, Receiver, SessionError, Standing, Store, StoreError, Wishes};
+pub use session::{Clocks, Outcome, Receiver, SessionError, Standing, Store, StoreError, Wishes};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
@@ -59,13 +59,20 @@ impl Target {
         }
         named.extend_from_slice(self.host.as_bytes());
         named.push(0);
-        named.extend_from_slice(self.path.as_bytes());
+        named.extend_from_slice(place(&self.path).as_os_str().as_encoded_bytes());
         let mut session = [0; 16];
         for (seed, part) in session.chunks_mut(8).enumerate() {
             part.copy_from_slice(&XxHash3_64::oneshot_with_seed(seed as u64, &named).to_le_bytes());
         }
         session
     }
+}
+
+/// A path in one of the ways in which it can be written: `/dst/` and `//dst/.` are `/dst`.
+fn place(path: &str) -> PathBuf {
+    let parts = Path::new(path).components().filter(|part| *part != Component::CurDir);
+    let place: PathBuf = parts.collect();
+    if place.as_os_str().is_empty() { ".".into() } else { place }
 }
 
 /// What tells this machine from others: its id, or else its name.
@@ -204,6 +211,12 @@ mod tests {
             |paths: &[&str]| target.session(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
         assert_eq!(of(&["/usr"]), of(&["/usr/../usr"]));
         assert_ne!(of(&["/usr"]), of(&["/tmp"]));
+        for same in ["nas:/backup/", "nas://backup", "nas:/./backup/."] {
+            let same: Target = same.parse().unwrap();
+            assert_eq!(same.session(&[PathBuf::from("/usr")]), of(&["/usr"]), "{same:?}");
+        }
+        let home = ["nas:", "nas:.", "nas:./"].map(|it| it.parse::<Target>().unwrap().session(&[]));
+        assert!(home.iter().all(|it| it == &home[0] && *it != target.session(&[])));
         let other: Target = "nas:/backups".parse().unwrap();
         assert_ne!(of(&["/usr"]), other.session(&[PathBuf::from("/usr")]));
         // Two machines that send their /home to the same folder.

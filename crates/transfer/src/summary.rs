@@ -56,8 +56,12 @@ pub struct Summary {
     pub rejected_count: u64,
     /// Paths that could not be read here.
     pub skipped: Vec<String>,
-    /// Sockets, pipes and devices, which are left out.
+    /// Sockets, pipes and devices, and temporary files of nightwatt, which are left out.
     pub special: Vec<String>,
+    /// What the user may not expect of what was sent.
+    pub notes: Vec<String>,
+    /// Files that grew while they were sent, the first hundred: what was listed of them is there.
+    pub grown: Vec<String>,
 }
 
 impl Summary {
@@ -83,15 +87,17 @@ impl Summary {
             removed: receipt.map_or(0, |receipt| receipt.removed),
             skipped: Vec::new(),
             special: Vec::new(),
+            notes: Vec::new(),
+            grown: session.grown().map(lossy).collect(),
             sent,
         }
     }
 
     /// In words.
     pub fn text(&self) -> String {
-        let Report { total_bytes, had_bytes, hole_bytes, wire_bytes, .. } = self.sent;
+        let Report { had_bytes, acknowledged_bytes, hole_bytes, wire_bytes, .. } = self.sent;
         let mut text = String::new();
-        let taken = total_bytes - had_bytes - hole_bytes.min(total_bytes - had_bytes);
+        let taken = acknowledged_bytes.saturating_sub(hole_bytes);
         let mut line = |line: String| {
             // Writing to a text cannot fail.
             let _ = writeln!(text, "{line}");
@@ -124,6 +130,15 @@ impl Summary {
         if let Some([low, high]) = self.uncompressed_joules {
             let model = "by the same model without compression";
             line(format!("           {} J {model}", between(low, high)));
+        }
+        if self.sent.grown > 0 {
+            line(format!(
+                "grew       {} meanwhile, and are there as long as before:",
+                self.sent.grown
+            ));
+            for path in &self.grown {
+                line(format!("  {}", shown::line(path)));
+            }
         }
         if self.removed > 0 {
             line(format!("deleted    {}, which are not here", self.removed));

@@ -191,14 +191,17 @@ fn by_socket(args: &Args, address: SocketAddr, is_stdout: bool) -> Result<ExitSt
         // Any program may be a sender in the clear.
         let silence = args.insecure.then_some(SILENCE);
         let has_begun = Cell::new(false);
-        let result = match store {
-            None => {
-                let out = Watched { out: io::stdout().lock(), has_begun: &has_begun };
-                metered_by(sampler, reader, writer, Pipe::new(out), silence)
-            }
-            Some(store) => metered_by(sampler, reader, writer, store, silence),
-        };
-        close_gently(&socket, monotonic);
+        let result = listener.while_busy(monotonic, || {
+            let result = match store {
+                None => {
+                    let out = Watched { out: io::stdout().lock(), has_begun: &has_begun };
+                    metered_by(sampler, reader, writer, Pipe::new(out), silence)
+                }
+                Some(store) => metered_by(sampler, reader, writer, store, silence),
+            };
+            close_gently(&socket, monotonic);
+            result
+        });
         match result {
             Ok(received) if received.is_trial => {
                 output::complain("a dry run was answered; still waiting for the sender");

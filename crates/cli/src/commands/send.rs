@@ -153,13 +153,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         None => walk(&to.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?,
     };
     refuse_empty(args, &plan)?;
-    for left_out in plan.skipped.iter().chain(&plan.special) {
+    for left_out in plan.skipped.iter().chain(&plan.special).chain(&plan.notes) {
         output::complain(&format!("warning: {left_out}"));
     }
     if args.dry_run {
         return foresee(args, &to, plan, bill);
     }
-    let (skipped, special) = (plan.skipped.clone(), plan.special.clone());
+    let [skipped, special, notes] = [&plan.skipped, &plan.special, &plan.notes].map(Clone::clone);
     let meters = args.meters.opened(&Host::default(), None)?;
     let sampler = Sampler::start(meters, None, |_: &Opened| -> Box<dyn Sink> { Box::new(()) })
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
@@ -173,7 +173,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let energy =
         metered(&measured, seconds).unwrap_or_else(|| prices.energy(session.report(), seconds));
     let basis = Basis { energy, core_doubt: prices.core_doubt() };
-    let summary = Summary { skipped, special, ..Summary::of(&session, bill, seconds, basis) };
+    let summary =
+        Summary { skipped, special, notes, ..Summary::of(&session, bill, seconds, basis) };
     output::say_folded(&summary, args.json, || summary.text(), &[])?;
     let is_whole = summary.rejected_count == 0 && summary.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
@@ -325,7 +326,7 @@ impl Watch {
         self.next = now + LOOK_EVERY;
         let elapsed = now.since(self.begin);
         let report = session.report();
-        let done = report.had_bytes + report.acknowledged_bytes;
+        let done = report.had_bytes + report.rejected_bytes + report.acknowledged_bytes;
         let joules = report.modelled(&self.prices, elapsed.as_secs_f64());
         let rate = report.acknowledged_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
         let what = || match report.acknowledged_bytes {

@@ -17,8 +17,16 @@ impl ServerPool {
     pub(crate) fn order(self: &Arc<Self>, number: u32, order: Order) {
         let supervisor = &self.server(number).supervisor;
         self.with(|state, now| {
-            if let Order::StayAwake(time) = order {
-                state.note(number, |card| card.pinned_until = now + time);
+            match order {
+                // The pool switches it off when the time of its last hold is over and it is not needed.
+                Order::Release(_) => return,
+                Order::StayAwake(time) => {
+                    state.note(number, |card| card.pinned_until = now + time);
+                }
+                Order::Hold(_, time) => state.note(number, |card| {
+                    card.pinned_until = card.pinned_until.max(now + time);
+                }),
+                _ => {}
             }
             if order == Order::Sleep {
                 state.note(number, |card| card.pinned_until = Mono::ZERO);

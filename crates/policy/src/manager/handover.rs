@@ -46,7 +46,7 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     /// What the next process is to know of the server.
     pub fn hand_over(&self, now: Now, carried_out: bool) -> Handed {
-        let stay_awake = self.stay_awake_until.since(now.mono);
+        let stay_awake = self.stay_awake_until.max(self.holds.until()).since(now.mono);
         Handed { stay_awake, ..self.lifecycle.hand_over(now.mono, carried_out) }
     }
 

@@ -100,7 +100,9 @@ impl<P: SleepPolicy> PowerManager<P> {
             _ if self.hours_end(now) == Some(until) => Hindrance::Hours(until),
             _ if self.awake_hours.ends(now.mono) == Some(until) => Hindrance::AwakeHours(until),
             _ if declined => Hindrance::Declined(until),
-            _ if until == self.ordered_until => Hindrance::StayAwake(until),
+            _ if until == self.ordered_until || until == self.holds.until() => {
+                Hindrance::StayAwake(until)
+            }
             _ if until == self.appointment_until => Hindrance::Appointment(until),
             _ if until == self.stay_awake_until => Hindrance::WokenByOthers(until),
             _ if until == self.last_to_server + self.settings.quiet => Hindrance::Quiet(until),
@@ -117,6 +119,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// Until then a server that is awake stays so, whatever the policy says.
     pub(super) fn kept_until(&self, now: Now) -> Mono {
         self.stay_awake_until
+            .max(self.holds.until())
             .max(self.lifecycle.since() + self.settings.min_on)
             .max(self.last_to_server + self.settings.quiet)
             .max(self.hours_end(now).unwrap_or_default())
@@ -125,12 +128,12 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// Use past this proxy, as its probes report it.
-    fn used(&self, now: Now) -> Option<Use> {
+    pub(super) fn used(&self, now: Now) -> Option<Use> {
         self.in_use.keeps(now.mono, self.idle_since())
     }
 
     /// The end of the hours in which it is not to sleep, if it is in such now.
-    fn hours_end(&self, now: Now) -> Option<Mono> {
+    pub(super) fn hours_end(&self, now: Now) -> Option<Mono> {
         Hours::left_of(&self.settings.never_sleep, now).map(|left| now.mono + left)
     }
 

@@ -2,6 +2,7 @@
 
 mod awake_hours;
 mod budgets;
+mod holds;
 mod in_use;
 mod kept_awake;
 mod refresh;

@@ -1,9 +1,11 @@
 //! The receiver's side.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -117,20 +119,59 @@ impl Listener {
         until: Mono,
         refused: &mut dyn FnMut(Refusal),
     ) -> Result<Ends, ListenError> {
+        let ends = self.greet_all(clock, until, None, &mut |(from, result)| match result {
+            Ok(ends) => ControlFlow::Break(ends),
+            Err(why) => {
+                refused(Refusal { from, why });
+                ControlFlow::Continue(())
+            }
+        })?;
+        ends.ok_or(ListenError::Late)
+    }
+
+    /// Does the work of a session. Senders that come meanwhile get to know that they have to wait for its end.
+    pub fn while_busy<R>(&self, clock: fn() -> Mono, work: impl FnOnce() -> R) -> R {
+        let Ok((done, ends)) = UnixStream::pair() else { return work() };
+        thread::scope(|scope| {
+            let turn_away = move || {
+                // Where this fails, they wait instead.
+                let _ = self.greet_all(clock, Mono::NEVER, Some(&done), &mut |(_, result)| {
+                    if let Ok(ends) = result {
+                        spawn_turn_away(ends, clock);
+                    }
+                    ControlFlow::Continue(())
+                });
+            };
+            let _ = thread::Builder::new().spawn_scoped(scope, turn_away);
+            let result = work();
+            // The other thread sees the end of it, also if the work panics.
+            drop(ends);
+            result
+        })
+    }
+
+    /// Greets all that connect, `until` then or until `done` ends, and gives each to `visit`. Gives what that stops with.
+    fn greet_all(
+        &self,
+        clock: fn() -> Mono,
+        until: Mono,
+        done: Option<&UnixStream>,
+        visit: &mut dyn FnMut(Greeted) -> ControlFlow<Ends>,
+    ) -> Result<Option<Ends>, ListenError> {
         let (greeted, arrived) = channel();
         let (woken, waker) = woken().map_err(ListenError::Accept)?;
         let waker = Arc::new(waker);
+        let mut greetings = Greetings::default();
         loop {
-            self.wait(until.since(clock()), &woken)?;
+            if self.wait(until.since(clock()), &woken, done)? {
+                return Ok(None);
+            }
             // What is in it only wakes.
             let _ = (&woken).read(&mut [0; MOST_GREETED]);
-            while let Ok((from, result)) = arrived.try_recv() {
-                match result {
-                    Ok(ends) => {
-                        turn_away_all(&arrived, clock);
-                        return Ok(ends);
-                    }
-                    Err(why) => refused(Refusal { from, why }),
+            while let Ok(peer) = arrived.try_recv() {
+                if let ControlFlow::Break(ends) = visit(peer) {
+                    turn_away_all(&arrived, clock);
+                    return Ok(Some(ends));
                 }
             }
             let (socket, from) = match self.socket.accept() {
@@ -138,38 +179,90 @@ impl Listener {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(ListenError::Accept(error)),
             };
-            // Each thread has one, until it ends.
-            if Arc::strong_count(&waker) > MOST_GREETED {
-                let why = "too many others connect and do not greet".to_owned();
-                refused(Refusal { from, why });
-                continue;
-            }
-            let greeting = Greeting { guard: self.guard.clone(), clock, from };
-            let (greeted, waker) = (greeted.clone(), Arc::clone(&waker));
-            let work = move || greeting.run(socket, &greeted, &waker);
+            let is_crowded_out = match greetings.begin(&socket, from) {
+                Ok(is_crowded_out) => is_crowded_out,
+                // It is gone.
+                Err(_) => continue,
+            };
+            let greeting = Greeting { guard: self.guard.clone(), clock, from, is_crowded_out };
+            let (sender, waker) = (greeted.clone(), Arc::clone(&waker));
+            let work = move || greeting.run(socket, &sender, &waker);
             if let Err(error) = thread::Builder::new().spawn(work) {
-                refused(Refusal {
-                    from,
-                    why: format!("this machine has no thread for it: {error}"),
-                });
+                let why = format!("this machine has no thread for it: {error}");
+                let _ = greeted.send((from, Err(why)));
             }
         }
     }
 
-    fn wait(&self, time: Duration, woken: &UnixStream) -> Result<(), ListenError> {
+    /// Waits until there is something to do. Whether `done` has ended.
+    fn wait(
+        &self,
+        time: Duration,
+        woken: &UnixStream,
+        done: Option<&UnixStream>,
+    ) -> Result<bool, ListenError> {
         if time.is_zero() {
             return Err(ListenError::Late);
         }
         let mut polled =
-            [PollFd::new(&self.socket, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
+            vec![PollFd::new(&self.socket, PollFlags::IN), PollFd::new(woken, PollFlags::IN)];
+        polled.extend(done.map(|done| PollFd::new(done, PollFlags::IN)));
         let time = rustix::time::Timespec {
             tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: time.subsec_nanos().into(),
         };
         match poll(&mut polled, Some(&time)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) => Ok(polled.get(2).is_some_and(|done| !done.revents().is_empty())),
+            Err(rustix::io::Errno::INTR) => Ok(false),
             Err(errno) => Err(ListenError::Accept(errno.into())),
         }
+    }
+}
+
+/// Peers that are greeted now, the one that came first first.
+#[derive(Default)]
+struct Greetings(Vec<Pending>);
+
+struct Pending {
+    network: IpAddr,
+    socket: TcpStream,
+    /// Its thread has one too, until it ends.
+    is_crowded_out: Arc<AtomicBool>,
+}
+
+impl Greetings {
+    /// One more. Where there are too many, another makes room.
+    fn begin(&mut self, socket: &TcpStream, from: SocketAddr) -> io::Result<Arc<AtomicBool>> {
+        self.0.retain(|it| Arc::strong_count(&it.is_crowded_out) > 1);
+        if self.0.len() >= MOST_GREETED {
+            let networks: Vec<IpAddr> = self.0.iter().map(|it| it.network).collect();
+            let out = self.0.remove(crowded_out(&networks));
+            out.is_crowded_out.store(true, Ordering::Relaxed);
+            // Its thread reads no more.
+            let _ = out.socket.shutdown(Shutdown::Both);
+        }
+        let is_crowded_out = Arc::new(AtomicBool::new(false));
+        self.0.push(Pending {
+            network: network(from.ip()),
+            socket: socket.try_clone()?,
+            is_crowded_out: Arc::clone(&is_crowded_out),
+        });
+        Ok(is_crowded_out)
+    }
+}
+
+/// Which of these peers makes room: the first one of the network that has most. So a machine that connects again and again
+/// takes no place from others.
+fn crowded_out(networks: &[IpAddr]) -> usize {
+    let count = |network: &IpAddr| networks.iter().filter(|it| *it == network).count();
+    (0..networks.len()).rev().max_by_key(|place| count(&networks[*place])).unwrap_or(0)
+}
+
+/// What one machine has addresses of: of IPv6, all with the same first 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(it) => IpAddr::V6(Ipv6Addr::from_bits(it.to_bits() >> 64 << 64)),
+        it @ IpAddr::V4(_) => it,
     }
 }
 
@@ -188,10 +281,14 @@ fn woken() -> io::Result<(UnixStream, UnixStream)> {
 fn turn_away_all(arrived: &Receiver<Greeted>, clock: fn() -> Mono) {
     for (_, result) in arrived.try_iter() {
         if let Ok(ends) = result {
-            // Without a thread for it, it is closed without a word.
-            let _ = thread::Builder::new().spawn(move || turn_away(ends, BUSY, clock));
+            spawn_turn_away(ends, clock);
         }
     }
+}
+
+fn spawn_turn_away(ends: Ends, clock: fn() -> Mono) {
+    // Without a thread for it, it is closed without a word.
+    let _ = thread::Builder::new().spawn(move || turn_away(ends, BUSY, clock));
 }
 
 /// Reports to a peer why it is not let in.
@@ -209,16 +306,25 @@ struct Greeting {
     guard: Option<Arc<Guard>>,
     clock: fn() -> Mono,
     from: SocketAddr,
+    is_crowded_out: Arc<AtomicBool>,
 }
 
 impl Greeting {
     fn run(&self, socket: TcpStream, greeted: &Sender<Greeted>, mut waker: &UnixStream) {
         let (from, clock) = (self.from, self.clock);
+        // The list of greetings has the socket, too: it is closed for all of them.
+        let closed = socket.try_clone();
         let (result, stranger) = match self.ends(socket) {
             Ok((ends, true)) => (Ok(ends), None),
             Ok((ends, false)) => (Err("a wrong token".to_owned()), Some(ends)),
+            Err(_) if self.is_crowded_out.load(Ordering::Relaxed) => {
+                (Err("it had not greeted when too many others connected".to_owned()), None)
+            }
             Err(error) => (Err(error.to_string()), None),
         };
+        if let (Err(_), None, Ok(closed)) = (&result, &stranger, closed) {
+            let _ = closed.shutdown(Shutdown::Both);
+        }
         let unsent = greeted.send((from, result));
         // If it is full, the other end is about to be read.
         let _ = waker.write(&[0]);
@@ -278,4 +384,23 @@ fn bound(address: SocketAddr) -> Result<TcpListener, ListenError> {
     let socket = TcpListener::bind(address).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_network_with_most_silent_peers_makes_room() {
+        let networks = |texts: &[&str]| -> Vec<IpAddr> {
+            texts.iter().map(|it| network(it.parse().unwrap())).collect()
+        };
+        // The first one is a sender that has come before all others.
+        assert_eq!(crowded_out(&networks(&["10.0.0.1", "10.0.0.9", "10.0.0.9"])), 1);
+        // Addresses of one IPv6 network are of one machine, and `::ffff:10.0.0.1` is 10.0.0.1.
+        let mixed =
+            ["10.0.0.1", "fd00::1", "fd00::2", "fd00:0:0:1::1", "::ffff:10.0.0.1", "fd00::3"];
+        assert_eq!(crowded_out(&networks(&mixed)), 1);
+        assert_eq!(crowded_out(&networks(&["10.0.0.1", "10.0.0.2"])), 0, "else, the oldest");
+    }
 }

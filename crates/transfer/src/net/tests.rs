@@ -115,7 +115,7 @@ fn only_the_ticket_lets_a_sender_in() {
     assert!(refused.iter().any(|why| why.contains("wrong token")), "{refused:?}");
 }
 
-/// The fault of a review: a peer that had connected, and was silent, held the port.
+/// The faults of reviews: a peer that had connected, and was silent, held the port; later it took 64 of them.
 #[test]
 fn silent_peers_keep_no_sender_waiting() {
     for is_encrypted in [false, true] {
@@ -128,14 +128,15 @@ fn silent_peers_keep_no_sender_waiting() {
         let ticket = listener.ticket().cloned();
         // Kept open until the end: silent ones, and one that says half a greeting.
         let mut silent: Vec<TcpStream> =
-            (0..9).map(|_| TcpStream::connect(&authority).unwrap()).collect();
+            (0..70).map(|_| TcpStream::connect(&authority).unwrap()).collect();
         let half: &[u8] = if is_encrypted { &[22, 3, 1] } else { &[1, 60, 0] };
         silent[0].write_all(half).unwrap();
         let accepting = thread::spawn(move || {
             // The clock stands still: no time limit helps.
             let clock = || Mono::ZERO;
             let until = Mono(Duration::from_mins(5));
-            let mut ends = listener.accept(clock, until, &mut |it| panic!("{it:?}")).unwrap();
+            let mut refused = |it: Refusal| assert!(it.why.contains("too many others"), "{it:?}");
+            let mut ends = listener.accept(clock, until, &mut refused).unwrap();
             let mut first = [0];
             ends.reader.read_exact(&mut first).unwrap();
             first
@@ -154,6 +155,40 @@ fn silent_peers_keep_no_sender_waiting() {
         writer.flush().unwrap();
         assert_eq!(accepting.join().unwrap(), [kind], "what it read before is not lost");
     }
+}
+
+/// The fault of a review: a second sender waited for 20 s, and got to know nothing.
+#[test]
+fn a_sender_that_comes_during_a_session_is_told_so() {
+    let (listener, address) = listener();
+    let ticket = listener.ticket().unwrap().clone();
+    let first = thread::spawn({
+        let (address, ticket) = (address.clone(), ticket.clone());
+        move || connect(&address, Some(&ticket)).unwrap()
+    });
+    let until = clock() + Duration::from_mins(5);
+    let session = listener.accept(clock, until, &mut |it| panic!("{it:?}")).unwrap();
+    let mut first = first.join().unwrap();
+    for _ in 0..2 {
+        let answer = listener.while_busy(clock, || {
+            let mut answer = Vec::new();
+            let mut second = connect(&address, Some(&ticket)).unwrap();
+            second.reader.read_to_end(&mut answer).unwrap();
+            answer
+        });
+        let mut frames = FrameReader::default();
+        frames.push(&answer);
+        let (kind, body) = frames.next_frame().unwrap().unwrap();
+        let Ok(Message::Failed(failed)) = Message::decode(kind, body) else { panic!("{body:?}") };
+        assert!(failed.text.contains("has another sender"), "{}", failed.text);
+    }
+    // The first one notices nothing of that.
+    let Ends { mut writer, .. } = session;
+    writer.write_all(b"x").unwrap();
+    writer.flush().unwrap();
+    let mut byte = [0];
+    first.reader.read_exact(&mut byte).unwrap();
+    assert_eq!(byte, *b"x");
 }
 
 /// In the clear, only what begins as a sender is let in.

@@ -28,6 +28,17 @@ const LONGEST: usize = 255;
 /// The receiver's own files begin with it.
 pub const OWN: &[u8] = b".nightwatt-";
 
+/// Digits of a session in such a name.
+const SESSION: usize = 16;
+
+/// Whether a file of this name is the receiver's own: it begins with [`OWN`] and a session.
+pub fn is_own(name: &[u8]) -> bool {
+    let rest = name.strip_prefix(OWN).and_then(|rest| rest.split_at_checked(SESSION));
+    rest.is_some_and(|(session, rest)| {
+        session.iter().all(u8::is_ascii_hexdigit) && matches!(rest.first(), Some(b'.' | b'-'))
+    })
+}
+
 /// Checks a path from the receiver's folder.
 pub fn check(path: &[u8]) -> Result<(), PathError> {
     if path.contains(&0) {

@@ -8,10 +8,13 @@ use std::path::Path;
 
 use nightwatt_energy::display::bytes;
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags, chmod,
-    fsetxattr, fstat, fstatvfs, getxattr, listxattr, openat, removexattr, setxattr, unlinkat,
+    Access, AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, XattrFlags,
+    accessat, chmod, fsetxattr, fstat, fstatvfs, getxattr, listxattr, openat, removexattr,
+    setxattr, unlinkat,
 };
 use rustix::io::Errno;
+use rustix::process::geteuid;
+use rustix::thread::{CapabilitySet, capabilities};
 
 use super::session::StoreError;
 use crate::pure::grain::Grain;
@@ -161,6 +164,21 @@ pub(super) fn allow(folder: BorrowedFd<'_>, name: &OsStr, added: Mode) -> Result
         _ if mode.contains(added) => Ok(()),
         _ => chmod(path_of(&file), mode | added),
     }
+}
+
+/// Whether entries could be made and removed in a folder: its owner may allow it to itself. Nothing is tried.
+pub(super) fn may_change(folder: BorrowedFd<'_>) -> Result<(), Errno> {
+    let is_own = fstat(folder).is_ok_and(|stat| is_own(&stat));
+    match accessat(folder, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS) {
+        Err(Errno::ACCESS) if is_own => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether this user may change permissions and times of a file, which belongs to its owner.
+pub(super) fn is_own(stat: &Stat) -> bool {
+    stat.st_uid == geteuid().as_raw()
+        || capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::FOWNER))
 }
 
 /// What is there under the name of an entry.

@@ -3,6 +3,7 @@
 //! A file is written under a temporary name beside its final one. Complete files are synced together and renamed then,
 //! so that a final name never has half a file, also after a power cut. No link is followed below the folder.
 
+mod left;
 mod store;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -24,11 +25,12 @@ use rustix::time::Timespec;
 
 use super::access::{FOLDER, There, allow, is_same, mode, name_of, of_entry, remove, times};
 use super::journal::{Described, Journal, Parts};
+use super::life::Life;
 use super::remove::Removal;
 use super::session::{Standing, StoreError, Wishes};
 use super::trial::{KEPT, in_the_way};
 use crate::pure::grain::Grain;
-use crate::pure::paths::{self, OWN};
+use crate::pure::paths;
 use crate::pure::ranges::Ranges;
 use crate::wire::{Entry, EntryKind, Rejected};
 
@@ -37,6 +39,8 @@ const OPEN: usize = 64;
 /// Complete files are renamed when there are this many, or this many bytes were written.
 const PENDING: usize = 8192;
 const PENDING_BYTES: u64 = 64 << 20;
+/// Of a large file, no more is lost when the machine restarts.
+const UNSYNCED_BYTES: u64 = if cfg!(test) { 512 << 10 } else { 256 << 20 };
 /// Times that a journal is tried which another receiver has, and the time between, ns: 2 s together.
 const TRIES: u32 = 40;
 const BETWEEN: i64 = 50_000_000;
@@ -50,7 +54,10 @@ pub struct Folder {
     /// Whether it was made just now.
     is_new: bool,
     root: OwnedFd,
-    boot: String,
+    device: u64,
+    /// A folder of each other file system that is mounted below, by the number of its device: they are synced too.
+    others: HashMap<u64, OwnedFd>,
+    life: Arc<Life>,
     session: String,
     entries: Arc<[Entry]>,
     journal: Option<Journal>,
@@ -88,12 +95,14 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists || path.is_dir() => false,
             Err(error) => return Err(error),
         };
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let root = open(path, FOLDER, Mode::empty())?;
         Ok(Self {
             path: path.to_owned(),
             is_new,
-            root: open(path, FOLDER, Mode::empty())?,
-            boot: boot.trim().to_owned(),
+            life: Arc::new(Life::of(&root)),
+            device: fstat(&root)?.st_dev,
+            root,
+            others: HashMap::new(),
             session: String::new(),
             entries: Arc::default(),
             journal: None,
@@ -117,10 +126,6 @@ impl Folder {
     pub fn wary_of_links(mut self) -> Self {
         self.is_wary_of_links = true;
         self
-    }
-
-    fn journal_name(&self) -> String {
-        format!("{}{}.journal", String::from_utf8_lossy(OWN), self.session)
     }
 
     /// Opens the journal, and waits a while for another receiver of the same session: one whose sender was killed may be
@@ -160,19 +165,14 @@ impl Folder {
                 folder = openat(&folder, OsStr::from_bytes(part), flags, Mode::empty())
                     .map_err(of_entry)?;
             }
+            let device = fstat(&folder).map_err(of_entry)?.st_dev;
+            if device != self.device && !self.others.contains_key(&device) {
+                self.others.insert(device, folder.try_clone()?);
+            }
             self.parent = Some(Parent { path: wanted.to_owned(), folder });
         }
         // The root stands in for a parent that was just set.
         Ok(self.parent.as_ref().map_or(&self.root, |parent| &parent.folder))
-    }
-
-    fn temporary(&self, path: &[u8]) -> Vec<u8> {
-        let name = name_of(path);
-        // Names of full length would become too long: their start and a sum of all of it stand for them.
-        let sum = crate::wire::content_sum(0, name);
-        let kept = &name[..name.len().min(100)];
-        let own = format!("{}{}-{sum:016x}-", String::from_utf8_lossy(OWN), self.session);
-        [own.as_bytes(), kept, b".", TEMPORARY.as_bytes()].concat()
     }
 
     fn file(&mut self, place: usize) -> Result<&File, StoreError> {
@@ -261,6 +261,7 @@ impl Folder {
     ) -> Result<Standing, StoreError> {
         let temporary = self.temporary(&entry.path);
         let (grain, attributes) = (self.grain, self.wishes.attributes);
+        let life = Arc::clone(&self.life);
         let parent = self.parent(&entry.path)?;
         let is_there = |it: &&Stat| is_same(it, entry.bytes(), entry.modified, grain);
         if let Some(stat) = there.filter(is_there) {
@@ -268,12 +269,13 @@ impl Folder {
             There { folder: parent.as_fd(), name, stat, attributes }.redress(entry)?;
             return Ok(Standing::Complete);
         }
+        let is_elsewhere = || !life.has(parent);
         // A journal without its file, or with one that is too short for it, is worth nothing.
         let part = statat(parent, OsStr::from_bytes(&temporary), AtFlags::SYMLINK_NOFOLLOW);
         let part = part.ok().filter(|it| FileType::from_raw_mode(it.st_mode).is_file());
         let length = part.map_or(0, |it| u64::try_from(it.st_size).unwrap_or(0));
         let is_long_enough = |parts: &Ranges| parts.iter().all(|[_, end]| end <= length);
-        match before.remove(&Described::of(entry)) {
+        match before.take(&Described::of(entry), is_elsewhere) {
             Some(parts) if parts.total() > 0 && is_long_enough(&parts) => {
                 Ok(Standing::Parts(parts))
             }
@@ -285,29 +287,9 @@ impl Folder {
         }
     }
 
-    fn remove_temporary(&mut self, path: &[u8]) -> Result<(), StoreError> {
-        let temporary = self.temporary(path);
-        remove(self.parent(path)?.as_fd(), OsStr::from_bytes(&temporary))
-    }
-
-    /// Removes what an earlier attempt has begun and this one does not go on with.
-    fn remove_left(&mut self, before: Parts, standings: &[Standing]) -> Result<(), StoreError> {
-        let goes_on =
-            |standing: &Standing| matches!(standing, Standing::Parts(parts) if parts.total() > 0);
-        let going_on = standings.iter().zip(self.entries.iter()).filter(|(it, _)| goes_on(it));
-        let going_on: HashSet<Vec<u8>> = going_on.map(|(_, entry)| entry.path.clone()).collect();
-        for described in before.into_keys() {
-            let path = described.path();
-            if going_on.contains(path) || paths::check(path).is_err() {
-                continue;
-            }
-            match self.remove_temporary(path) {
-                // The folder that it was in is gone as well, or is one no longer.
-                Ok(()) | Err(StoreError::Entry(_)) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+    /// What was written is on the disk after this.
+    fn sync(&self) -> io::Result<()> {
+        Ok(self.others.values().chain([&self.root]).try_for_each(syncfs)?)
     }
 
     /// Syncs what was written, and gives complete files their names.
@@ -315,7 +297,16 @@ impl Folder {
         if let Some(journal) = &mut self.journal {
             journal.flush()?;
         }
-        syncfs(&self.root).map_err(io::Error::from)?;
+        self.name_pending()?;
+        match &mut self.journal {
+            Some(journal) => Ok(journal.synced()?),
+            None => Ok(()),
+        }
+    }
+
+    /// The same without the journal, which may have no room.
+    fn name_pending(&mut self) -> Result<(), StoreError> {
+        self.sync()?;
         self.unsynced = 0;
         for place in std::mem::take(&mut self.pending) {
             if let Err(error) = self.rename(place) {
@@ -323,10 +314,7 @@ impl Folder {
                 self.failed.push(Rejected { path: self.entries[place].path.clone(), reason });
             }
         }
-        match &mut self.journal {
-            Some(journal) => Ok(journal.synced()?),
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn rename(&mut self, place: usize) -> Result<(), StoreError> {

@@ -1,13 +1,16 @@
 //! What was written under temporary names, in a file: a later attempt goes on from there and hashes nothing.
 //!
 //! Its records are frames, so one that was cut or changed is found, and it and what follows do not count. As long as the
-//! machine has not been restarted, all records count: what was written is in the kernel's memory even if the process was
-//! killed. After a restart, those before the last record [`Record::Synced`] count.
+//! machine runs and the file system stays mounted, all records count: what was written is in the kernel's memory even if
+//! the process was killed. After a restart, or when the file system was mounted again, those before the last record
+//! [`SYNCED`] count: the journal may be on the disk and what it lists not. See [`Life`](super::life::Life).
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 
+use super::life::Life;
 use crate::pure::ranges::Ranges;
 use crate::wire::{Entry, EntryKind, FrameReader, FrameWriter, Message, Stamp};
 
@@ -45,24 +48,57 @@ impl Described {
     }
 }
 
+/// What was written of a file.
+#[derive(Debug, Default)]
+struct Written {
+    all: Ranges,
+    /// Of it, what is on the disk for sure.
+    synced: Ranges,
+}
+
 /// What a journal says.
-pub(super) type Parts = HashMap<Described, Ranges>;
+#[derive(Debug, Default)]
+pub(super) struct Parts {
+    files: HashMap<Described, Written>,
+    /// Whether the kernel still has what was not synced.
+    is_same_life: bool,
+}
+
+impl Parts {
+    /// What counts of a file, which is not asked for again. `is_elsewhere`: it is on another file system than the journal,
+    /// of whose life the journal has no record.
+    pub(super) fn take(
+        &mut self,
+        described: &Described,
+        is_elsewhere: impl FnOnce() -> bool,
+    ) -> Option<Ranges> {
+        let Written { all, synced } = self.files.remove(described)?;
+        Some(if self.is_same_life && !is_elsewhere() { all } else { synced })
+    }
+
+    /// The files that are left.
+    pub(super) fn into_described(self) -> impl Iterator<Item = Described> {
+        self.files.into_keys()
+    }
+}
 
 /// The journal of one session.
 #[derive(Debug)]
 pub(super) struct Journal {
     writer: FrameWriter<Vec<u8>>,
     file: File,
+    /// Bytes of whole records in the file.
+    length: u64,
     /// The number of each file of the manifest in this journal.
     numbers: HashMap<usize, u32>,
 }
 
 impl Journal {
     /// Begins a journal in an empty file.
-    pub(super) fn begin(file: File, boot: &str) -> io::Result<Self> {
-        let mut journal =
-            Self { writer: FrameWriter::new(Vec::new()), file, numbers: HashMap::new() };
-        journal.writer.write(BEGIN, &[HEAD, boot.as_bytes()].concat())?;
+    pub(super) fn begin(file: File, life: &Life) -> io::Result<Self> {
+        let writer = FrameWriter::new(Vec::new());
+        let mut journal = Self { writer, file, length: 0, numbers: HashMap::new() };
+        journal.writer.write(BEGIN, &[HEAD, life.text().as_bytes()].concat())?;
         Ok(journal)
     }
 
@@ -89,24 +125,29 @@ impl Journal {
         self.flush()
     }
 
-    /// Hands the records to the kernel.
+    /// Hands the records to the kernel. Where there is no room, they wait for the next time, and nothing of them is in the
+    /// file: what follows half a record would not count.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let records = self.writer.buffer();
-        let result = self.file.write_all(records);
+        if let Err(error) = self.file.write_all_at(records, self.length) {
+            let _ = self.file.set_len(self.length);
+            return Err(error);
+        }
+        self.length += records.len() as u64;
         records.clear();
-        result
+        Ok(())
     }
 }
 
 /// Reads a journal. One that is not understood says nothing.
-pub(super) fn read(file: File, boot: &str) -> io::Result<Parts> {
+pub(super) fn read(file: File, life: &Life) -> io::Result<Parts> {
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;
     let mut frames = FrameReader::default();
     frames.push(&bytes);
     let mut read = Reading::default();
     while let Ok(Some((kind, body))) = frames.next_frame() {
-        if read.record(kind, body, boot).is_none() {
+        if read.record(kind, body, life).is_none() {
             break;
         }
     }
@@ -115,7 +156,7 @@ pub(super) fn read(file: File, boot: &str) -> io::Result<Parts> {
 
 #[derive(Debug, Default)]
 struct Reading {
-    is_same_boot: bool,
+    is_same_life: bool,
     has_begun: bool,
     files: Vec<Described>,
     parts: Vec<Ranges>,
@@ -124,10 +165,10 @@ struct Reading {
 }
 
 impl Reading {
-    fn record(&mut self, kind: u8, body: &[u8], boot: &str) -> Option<()> {
+    fn record(&mut self, kind: u8, body: &[u8], life: &Life) -> Option<()> {
         match (kind, self.has_begun) {
             (BEGIN, false) => {
-                self.is_same_boot = body.strip_prefix(HEAD)? == boot.as_bytes() && !boot.is_empty();
+                self.is_same_life = life.is(body.strip_prefix(HEAD)?);
                 self.has_begun = true;
             }
             (FILE, true) => {
@@ -157,16 +198,17 @@ impl Reading {
     }
 
     fn parts(self) -> Parts {
-        let mut parts = if self.is_same_boot { self.parts } else { self.synced };
-        // Of a file that was begun after the last sync nothing counts, except that it was begun.
-        parts.resize(self.files.len(), Ranges::default());
-        self.files.into_iter().zip(parts).collect()
+        let Self { is_same_life, files, parts, mut synced, .. } = self;
+        // Of a file that was begun after the last sync nothing is synced, except that it was begun.
+        synced.resize(files.len(), Ranges::default());
+        let written = parts.into_iter().zip(synced).map(|(all, synced)| Written { all, synced });
+        Parts { files: files.into_iter().zip(written).collect(), is_same_life }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Seek, SeekFrom};
+    use std::io::{Seek, SeekFrom, Write};
 
     use super::*;
 
@@ -181,48 +223,73 @@ mod tests {
         }
     }
 
-    fn read_again(file: &File, boot: &str) -> Parts {
+    fn life(boot: &str, mount: u64) -> Life {
+        Life::new(boot, Some(mount))
+    }
+
+    fn read_again(file: &File, life: &Life) -> Parts {
         let mut file = file.try_clone().unwrap();
         file.seek(SeekFrom::Start(0)).unwrap();
-        read(file, boot).unwrap()
+        read(file, life).unwrap()
     }
 
-    fn total(parts: &Parts, path: &str) -> u64 {
-        parts.get(&Described::of(&entry(path))).map_or(0, Ranges::total)
+    fn total(file: &File, life: &Life, path: &str) -> u64 {
+        let described = Described::of(&entry(path));
+        read_again(file, life).take(&described, || false).map_or(0, |parts| parts.total())
     }
 
+    /// The fault of a review: a disk that went away and came back without a restart had the journal, and zeros for what
+    /// the journal lists.
     #[test]
-    fn parts_count_and_after_a_restart_those_that_are_on_the_disk() {
+    fn after_a_restart_or_another_mount_what_is_on_the_disk_counts() {
         let file = tempfile::tempfile().unwrap();
-        let mut journal = Journal::begin(file.try_clone().unwrap(), "boot").unwrap();
+        let same = life("boot", 7);
+        let mut journal = Journal::begin(file.try_clone().unwrap(), &same).unwrap();
         journal.wrote(7, &entry("a"), [0, 10]).unwrap();
         journal.wrote(9, &entry("b"), [50, 60]).unwrap();
         journal.synced().unwrap();
         journal.wrote(7, &entry("a"), [10, 30]).unwrap();
-        assert_eq!(total(&read_again(&file, "boot"), "a"), 10, "it is not in the file yet");
+        assert_eq!(total(&file, &same, "a"), 10, "it is not in the file yet");
         journal.flush().unwrap();
-        let same = read_again(&file, "boot");
-        assert_eq!((total(&same, "a"), total(&same, "b"), total(&same, "c")), (30, 10, 0));
-        let other = read_again(&file, "another");
-        assert_eq!((total(&other, "a"), total(&other, "b")), (10, 10));
+        assert_eq!(["a", "b", "c"].map(|path| total(&file, &same, path)), [30, 10, 0]);
+        let elsewhere =
+            read_again(&file, &same).take(&Described::of(&entry("a")), || true).unwrap();
+        assert_eq!(elsewhere.total(), 10, "another file system may have been mounted again");
+        for other in [life("another", 7), life("boot", 8)] {
+            assert_eq!(["a", "b"].map(|path| total(&file, &other, path)), [10, 10], "{other:?}");
+        }
+    }
+
+    /// Before Linux 6.8, the number of a mount may be that of an earlier one.
+    #[test]
+    fn without_a_number_for_the_mount_what_is_on_the_disk_counts() {
+        let file = tempfile::tempfile().unwrap();
+        for unknown in [Life::new("boot", None), Life::new("", Some(7))] {
+            file.set_len(0).unwrap();
+            let mut journal = Journal::begin(file.try_clone().unwrap(), &unknown).unwrap();
+            journal.wrote(0, &entry("a"), [0, 10]).unwrap();
+            journal.flush().unwrap();
+            assert_eq!(total(&file, &unknown, "a"), 0, "{unknown:?}");
+        }
     }
 
     #[test]
     fn a_torn_or_changed_end_does_not_count() {
         let mut file = tempfile::tempfile().unwrap();
-        let mut journal = Journal::begin(file.try_clone().unwrap(), "boot").unwrap();
+        let life = life("boot", 7);
+        let mut journal = Journal::begin(file.try_clone().unwrap(), &life).unwrap();
         for start in [0, 10, 20] {
             journal.wrote(0, &entry("a"), [start, start + 10]).unwrap();
         }
         journal.flush().unwrap();
         let length = file.metadata().unwrap().len();
         file.set_len(length - 1).unwrap();
-        assert_eq!(total(&read_again(&file, "boot"), "a"), 20);
+        assert_eq!(total(&file, &life, "a"), 20);
         file.seek(SeekFrom::Start(length - 40)).unwrap();
         file.write_all(b"?").unwrap();
-        assert_eq!(total(&read_again(&file, "boot"), "a"), 10);
+        assert_eq!(total(&file, &life, "a"), 10);
         file.seek(SeekFrom::Start(7)).unwrap();
         file.write_all(b"?").unwrap();
-        assert!(read_again(&file, "boot").is_empty());
+        assert_eq!(read_again(&file, &life).into_described().count(), 0);
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::session::{Standing, Store, StoreError, Wishes};
+use super::session::{Outcome, Standing, Store, StoreError, Wishes};
 use crate::pure::ranges::Ranges;
-use crate::wire::{Change, Entry, EntryKind, Rejected, What};
+use crate::wire::{Change, Entry, EntryKind, What};
 
 /// Bytes that may wait for those before them: what a sender has on the way.
 const MOST_WAITING: usize = 32 << 20;
@@ -113,12 +113,12 @@ impl<W: Write> Store for Pipe<W> {
         Err(io::Error::new(io::ErrorKind::InvalidData, text).into())
     }
 
-    fn remove_others(&mut self) -> Result<u64, StoreError> {
-        Ok(0)
+    fn remove_others(&mut self) -> Result<(), StoreError> {
+        Ok(())
     }
 
-    fn end(&mut self) -> Result<Vec<Rejected>, StoreError> {
-        Ok(Vec::new())
+    fn end(&mut self) -> Result<Outcome, StoreError> {
+        Ok(Outcome::default())
     }
 }
 

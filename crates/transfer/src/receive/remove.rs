@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::access::{FOLDER, allow};
+use super::access::{FOLDER, allow, may_change};
 use crate::pure::exclude::Exclude;
 use crate::pure::paths::OWN;
 
@@ -81,6 +81,7 @@ impl<'a> Removal<'a> {
     ) -> Result<(), Errno> {
         self.count += 1;
         if let Some(trial) = &mut self.trial {
+            may_change(folder)?;
             trial.push(path);
             return Ok(());
         }
@@ -89,7 +90,7 @@ impl<'a> Removal<'a> {
 }
 
 /// All are listed before any is removed: a folder that changes while it is read may list a name twice, or not at all.
-fn names(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
+pub(super) fn names(folder: BorrowedFd<'_>) -> Result<Vec<Vec<u8>>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(folder)? {
         let name = entry?.file_name().to_bytes().to_vec();

@@ -1,20 +1,21 @@
 //! What the receiver does with each message.
 
+mod blocks;
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
 
-use crate::codec::{CodecError, Unpacker};
-use crate::pure::arm::Codec;
+use crate::codec::Unpacker;
 use crate::pure::exclude::Exclude;
 use crate::pure::layout::Layout;
 use crate::pure::paths;
 use crate::pure::ranges::Ranges;
 use crate::wire::{
-    Ack, Attribute, Change, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello,
-    Hole, Message, Nack, Receipt, Rejected, Spent, VERSIONS, content_sum, negotiated,
+    Ack, Attribute, Change, Codecs, Entry, EntryKind, Failed, Failure, Fin, Have, Hello, Message,
+    Nack, Receipt, Rejected, Spent, VERSIONS, negotiated,
 };
 
 /// Most bytes of memory for what the manifest says: some million files.
@@ -81,10 +82,19 @@ pub trait Store {
     fn complete(&mut self, place: usize) -> Result<(), StoreError>;
     /// What was written of a file is of no use.
     fn abandon(&mut self, place: usize) -> Result<(), StoreError>;
-    /// Removes what is to be removed. Gives how much that was.
-    fn remove_others(&mut self) -> Result<u64, StoreError>;
-    /// All files are complete or rejected. Gives what could not be put in its place.
-    fn end(&mut self) -> Result<Vec<Rejected>, StoreError>;
+    /// Removes what has no entry.
+    fn remove_others(&mut self) -> Result<(), StoreError>;
+    /// All files are complete or rejected.
+    fn end(&mut self) -> Result<Outcome, StoreError>;
+}
+
+/// What is known when all is done.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// What could not be put in its place at the end.
+    pub rejected: Vec<Rejected>,
+    /// How many files, links and folders were removed, those among them that an entry has replaced.
+    pub removed: u64,
 }
 
 /// Why a session ended without a receipt.
@@ -167,6 +177,8 @@ pub struct Receiver<S> {
     layout: Layout,
     /// What is there, in the address space.
     there: Ranges,
+    /// What is not wanted, because it cannot be written.
+    unwanted: Ranges,
     is_settled: Vec<bool>,
     rejected: Vec<Rejected>,
     rejected_count: u64,
@@ -191,6 +203,7 @@ impl<S: Store> Receiver<S> {
             is_trial: false,
             layout: Layout::default(),
             there: Ranges::default(),
+            unwanted: Ranges::default(),
             is_settled: Vec::new(),
             rejected: Vec::new(),
             rejected_count: 0,
@@ -324,7 +337,7 @@ impl<S: Store> Receiver<S> {
         self.is_settled[place] = true;
         self.rejected_count += 1;
         let [start, end] = self.layout.range(place);
-        self.there.add(start, end);
+        self.unwanted.add(start, end);
         if self.rejected.len() < NAMED {
             self.rejected.push(Rejected { path, reason });
         }
@@ -384,149 +397,12 @@ impl<S: Store> Receiver<S> {
                 Standing::Rejected(reason) => self.reject(place, reason),
             }
         }
-        let have: Vec<[u64; 2]> =
-            self.there.iter().map(|[start, end]| [start, end - start]).collect();
-        answers.extend(
-            have.chunks(RANGES).map(|ranges| Message::Have(Have { ranges: ranges.to_vec() })),
-        );
+        // What is rejected does not count as there, even if all of it had arrived.
+        answers.extend(listed(&self.unwanted).map(Message::Rejects));
+        answers.extend(listed(&self.there).map(Message::Have));
         answers.push(Message::End);
         self.stage = Stage::Blocks;
         Ok(())
-    }
-
-    /// Puts a file in its place if all of it is there.
-    fn settle(&mut self, place: usize) -> Result<(), SessionError> {
-        let [start, end] = self.layout.range(place);
-        let is_file = matches!(self.manifest[place].kind, EntryKind::File(_));
-        if self.is_settled[place] || !is_file || !self.there.covers(start, end) {
-            return Ok(());
-        }
-        match self.store.complete(place) {
-            Ok(()) => self.is_settled[place] = true,
-            Err(StoreError::Entry(reason)) => self.drop_entry(place, reason)?,
-            Err(error) => return Err(error.into()),
-        }
-        Ok(())
-    }
-
-    /// Writes a block. Gives the reason if it must be sent again.
-    fn data(&mut self, data: &Data) -> Result<Option<String>, SessionError> {
-        let length = data.length as usize;
-        let mut block = std::mem::take(&mut self.block);
-        let is_plain = data.codec == Codec::None && data.packed.len() == length;
-        let unpacked = if is_plain {
-            Ok(())
-        } else {
-            self.unpacker.unpack(data.codec, &data.packed, length, &mut block)
-        };
-        let content = if is_plain { &data.packed } else { &block };
-        let reason = match unpacked {
-            Ok(()) if content_sum(data.start, content) == data.sum => None,
-            Ok(()) => Some("its contents are not those that were packed".to_owned()),
-            Err(error @ CodecError::TooLong(_)) => {
-                return Err(SessionError::Protocol(error.to_string()));
-            }
-            Err(error) => Some(error.to_string()),
-        };
-        if reason.is_some() {
-            self.block = block;
-            return Ok(reason);
-        }
-        let end = data.start + u64::from(data.length);
-        let mut at = 0;
-        let parts = self.begin_block(data.start, end)?;
-        for part in &parts {
-            let bytes = part.bytes as usize;
-            if !self.is_settled[part.entry] {
-                let result = self.store.write(part.entry, part.offset, &content[at..at + bytes]);
-                self.written(part.entry, result)?;
-            }
-            at += bytes;
-        }
-        self.block = block;
-        self.bytes += u64::from(data.length);
-        self.end_block(data.start, end, data.sum)?;
-        Ok(None)
-    }
-
-    fn hole(&mut self, hole: &Hole) -> Result<(), SessionError> {
-        let end = hole.start.checked_add(hole.length);
-        let end = end.ok_or_else(|| SessionError::protocol("a hole behind the last file"))?;
-        for part in self.begin_block(hole.start, end)? {
-            if !self.is_settled[part.entry] {
-                let result = self.store.zero(part.entry, part.offset, part.bytes);
-                self.written(part.entry, result)?;
-            }
-        }
-        self.end_block(hole.start, end, content_sum(hole.start, &hole.length.to_le_bytes()))
-    }
-
-    fn begin_block(
-        &self,
-        start: u64,
-        end: u64,
-    ) -> Result<Vec<crate::pure::layout::Slice>, SessionError> {
-        if end > self.layout.bytes() {
-            return Err(SessionError::protocol("a block behind the last file"));
-        }
-        Ok(self.layout.slices(start, end).collect())
-    }
-
-    fn written(
-        &mut self,
-        place: usize,
-        result: Result<(), StoreError>,
-    ) -> Result<(), SessionError> {
-        match result {
-            Ok(()) => Ok(()),
-            Err(StoreError::Entry(reason)) => self.drop_entry(place, reason),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn end_block(&mut self, start: u64, end: u64, sum: u64) -> Result<(), SessionError> {
-        self.there.add(start, end);
-        self.store.commit()?;
-        let places: Vec<usize> = self.layout.slices(start, end).map(|part| part.entry).collect();
-        for place in places {
-            self.settle(place)?;
-        }
-        self.sum = self.sum.wrapping_add(sum);
-        self.blocks += 1;
-        Ok(())
-    }
-
-    /// The stream, which is the only entry, has this length.
-    fn ended(&mut self, bytes: u64) -> Result<(), SessionError> {
-        let is_stream = self.manifest.first().is_some_and(|it| it.kind == EntryKind::Stream);
-        if !is_stream || bytes > self.layout.bytes() || !self.there.covers(0, bytes) {
-            return Err(SessionError::protocol("a stream ended where it cannot"));
-        }
-        let mut entries = self.manifest.to_vec();
-        entries[0].kind = EntryKind::File(bytes);
-        self.manifest = entries.into();
-        self.there.add(bytes, self.layout.bytes());
-        if self.is_settled[0] {
-            return Ok(());
-        }
-        match self.store.ended(0, bytes) {
-            Ok(()) => self.settle(0),
-            Err(StoreError::Entry(reason)) => self.drop_entry(0, reason),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn stale(&mut self, place: u64) -> Result<(), SessionError> {
-        let place = usize::try_from(place).ok().filter(|place| *place < self.manifest.len());
-        let place =
-            place.ok_or_else(|| SessionError::protocol("a file that is not in the manifest"))?;
-        if !matches!(self.manifest[place].kind, EntryKind::File(_) | EntryKind::Stream) {
-            return Err(SessionError::protocol("a folder or a link that changed"));
-        }
-        if self.is_settled[place] {
-            return Ok(());
-        }
-        self.drop_entry(place, "it changed, or went, while it was sent".to_owned())
     }
 
     fn fin(
@@ -538,15 +414,17 @@ impl<S: Store> Receiver<S> {
         if fin.sum != self.sum || fin.blocks != self.blocks {
             return Err(SessionError::protocol("its sum over all blocks is not ours"));
         }
-        if !self.there.covers(0, self.layout.bytes()) {
+        let mut done = self.there.clone();
+        self.unwanted.iter().for_each(|[start, end]| done.add(start, end));
+        if !done.covers(0, self.layout.bytes()) {
             return Err(SessionError::protocol("it ended before all files were complete"));
         }
         // Where anything went wrong, nothing is removed: the sender may not have seen all that it has.
-        let removed = match &self.wishes.delete {
-            Some(_) if self.rejected_count == 0 => self.store.remove_others()?,
-            _ => 0,
-        };
-        for rejected in self.store.end()? {
+        if self.wishes.delete.is_some() && self.rejected_count == 0 {
+            self.store.remove_others()?;
+        }
+        let Outcome { rejected, removed } = self.store.end()?;
+        for rejected in rejected {
             self.rejected_count += 1;
             if self.rejected.len() < NAMED {
                 self.rejected.push(rejected);
@@ -565,6 +443,13 @@ impl<S: Store> Receiver<S> {
         }));
         Ok(())
     }
+}
+
+/// Ranges as messages have them.
+fn listed(ranges: &Ranges) -> impl Iterator<Item = Have> {
+    let all: Vec<[u64; 2]> = ranges.iter().map(|[start, end]| [start, end - start]).collect();
+    let parts: Vec<Have> = all.chunks(RANGES).map(|it| Have { ranges: it.to_vec() }).collect();
+    parts.into_iter()
 }
 
 /// Bytes of memory for an entry, roughly.

@@ -281,6 +281,45 @@ fn parts_that_are_no_longer_there_do_not_count() {
     assert!(!has_parts());
 }
 
+/// The fault of a review: what was left of an interrupted transfer stayed for ever.
+#[test]
+fn what_no_sender_goes_on_with_is_removed_after_a_week() {
+    let folder = tempfile::tempdir().unwrap();
+    let greeting = |session: u8| {
+        let Message::Hello(hello) = hello([1, 1]) else { panic!() };
+        Message::Hello(Hello { session: [session; 16], ..hello })
+    };
+    let entries = || vec![entry("in", EntryKind::Folder), entry("in/a", EntryKind::File(6))];
+    let left = || {
+        let mut all = Vec::new();
+        for at in [folder.path().to_owned(), folder.path().join("in")] {
+            let own = |path: &std::path::PathBuf| path.to_string_lossy().contains(".nightwatt-");
+            all.extend(fs::read_dir(at).unwrap().map(|it| it.unwrap().path()).filter(own));
+        }
+        all.len()
+    };
+    for session in [1, 2] {
+        let messages =
+            [greeting(session), Message::Manifest(entries()), Message::End, data(1, 0, b"abc")];
+        let (_, cut) = answers(&messages, Folder::open(folder.path()).unwrap());
+        assert!(matches!(cut, Err(ReceiveError::Cut)));
+    }
+    assert_eq!(left(), 4, "a journal and a part of each");
+    let now = rustix::fs::stat(folder.path()).unwrap().st_ctime;
+    let mut store = Folder::open(folder.path()).unwrap();
+    store.remove_abandoned(now + 6 * 86_400).unwrap();
+    assert_eq!(left(), 4);
+    // One of them has a receiver.
+    let journal = format!(".nightwatt-{}.journal", "02".repeat(8));
+    let held = fs::File::open(folder.path().join(journal)).unwrap();
+    held.lock().unwrap();
+    store.remove_abandoned(now + 8 * 86_400).unwrap();
+    assert_eq!(left(), 2);
+    drop(held);
+    store.remove_abandoned(now + 8 * 86_400).unwrap();
+    assert_eq!(left(), 0);
+}
+
 #[test]
 fn a_dry_run_is_known_as_one() {
     let folder = tempfile::tempdir().unwrap();
@@ -331,11 +370,11 @@ impl Store for Full {
     fn abandon(&mut self, _: usize) -> Result<(), StoreError> {
         Ok(())
     }
-    fn remove_others(&mut self) -> Result<u64, StoreError> {
-        Ok(0)
+    fn remove_others(&mut self) -> Result<(), StoreError> {
+        Ok(())
     }
-    fn end(&mut self) -> Result<Vec<crate::wire::Rejected>, StoreError> {
-        Ok(Vec::new())
+    fn end(&mut self) -> Result<Outcome, StoreError> {
+        Ok(Outcome::default())
     }
 }
 

@@ -5,10 +5,10 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::access::{FOLDER, There, is_same, name_of, of_entry};
+use super::access::{FOLDER, There, is_own, is_same, may_change, name_of, of_entry};
 use super::remove::Removal;
 use super::session::{StoreError, Wishes};
 use crate::pure::grain::Grain;
@@ -50,24 +50,36 @@ pub(super) struct Trial<'a> {
 impl Trial<'_> {
     /// All that would be done, in the order of the manifest, deletions last.
     pub(super) fn changes(&self) -> Result<Vec<Change>, StoreError> {
+        // Nothing at all could be written, not even the journal.
+        may_change(self.root).map_err(|errno| StoreError::All(errno.into()))?;
         let mut changes = Vec::new();
         let mut replaced = Vec::new();
+        let mut refused: HashSet<&[u8]> = HashSet::new();
         for entry in self.entries.iter().filter(|entry| !entry.path.is_empty()) {
-            let (what, reason) = match self.change(entry, &mut replaced) {
+            let change = match parent_of(&entry.path) {
+                Some(parent) if refused.contains(parent) => Err(of_entry(Errno::NOENT)),
+                _ => self.change(entry, &mut replaced),
+            };
+            let (what, reason) = match change {
                 Ok(None) => continue,
                 Ok(Some(what)) => (what, String::new()),
-                Err(StoreError::Entry(reason)) => (What::Refuse, reason),
+                Err(StoreError::Entry(reason)) => {
+                    let is_missing = self.stat(&entry.path).is_err();
+                    if is_missing && entry.kind == EntryKind::Folder {
+                        refused.insert(&entry.path);
+                    }
+                    (What::Refuse, reason)
+                }
                 Err(error) => return Err(error),
             };
             changes.push(Change { what, path: entry.path.clone(), reason });
         }
-        let deleted = self.others().map_err(of_entry)?.into_iter().chain(replaced);
-        // Where anything is refused, nothing is deleted.
-        let are_fine = self.entries.iter().all(|entry| !entry.path.is_empty());
-        if are_fine && changes.iter().all(|change| change.what != What::Refuse) {
-            let change = |path| Change { what: What::Delete, path, reason: String::new() };
-            changes.extend(deleted.map(change));
-        }
+        // Where anything is refused, nothing is deleted but what is in the way of an entry.
+        let are_fine = self.entries.iter().all(|entry| !entry.path.is_empty())
+            && changes.iter().all(|change| change.what != What::Refuse);
+        let others = if are_fine { self.others(&mut changes) } else { Vec::new() };
+        let change = |path| Change { what: What::Delete, path, reason: String::new() };
+        changes.extend(others.into_iter().chain(replaced).map(change));
         Ok(changes)
     }
 
@@ -80,6 +92,11 @@ impl Trial<'_> {
             folder = openat(&folder, OsStr::from_bytes(part), flags, Mode::empty())?;
         }
         Ok(folder)
+    }
+
+    fn stat(&self, path: &[u8]) -> Result<Stat, Errno> {
+        let name = OsStr::from_bytes(name_of(path));
+        statat(self.parent(path)?, name, AtFlags::SYMLINK_NOFOLLOW)
     }
 
     fn change(
@@ -103,11 +120,15 @@ impl Trial<'_> {
         let name = OsStr::from_bytes(name_of(&entry.path));
         let there = match statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(there) => there,
-            Err(Errno::NOENT) => return Ok(Some(What::Write)),
+            Err(Errno::NOENT) => {
+                may_change(parent.as_fd()).map_err(of_entry)?;
+                return Ok(Some(What::Write));
+            }
             Err(errno) => return Err(of_entry(errno)),
         };
         let kind = FileType::from_raw_mode(there.st_mode);
         if in_the_way(entry, Some(kind), self.wishes.delete.is_some())? {
+            may_change(parent.as_fd()).map_err(of_entry)?;
             if kind == FileType::Directory {
                 let none = HashSet::new();
                 let mut removal =
@@ -117,30 +138,40 @@ impl Trial<'_> {
                 }
                 replaced.extend(removal.trial.into_iter().flatten());
             }
+            replaced.push(entry.path.clone());
             return Ok(Some(What::Write));
         }
         let is_same = match &entry.kind {
+            // It gets the permissions and the time of its entry in each run.
+            EntryKind::Folder if !is_own(&there) => return Err(of_entry(Errno::PERM)),
             EntryKind::Folder => true,
             EntryKind::Link(target) => {
                 let is_link = kind == FileType::Symlink;
                 let there = readlinkat(&parent, name, Vec::new());
-                return Ok((!is_link || there.map_err(of_entry)?.as_bytes() != target)
-                    .then_some(What::Write));
+                let is_other = !is_link || there.map_err(of_entry)?.as_bytes() != target;
+                // Each run makes it again.
+                may_change(parent.as_fd()).map_err(of_entry)?;
+                return Ok(is_other.then_some(What::Write));
             }
             EntryKind::File(bytes) => is_same(&there, *bytes, entry.modified, self.grain),
             EntryKind::Stream => false,
         };
         if !is_same {
+            may_change(parent.as_fd()).map_err(of_entry)?;
             return Ok(Some(What::Write));
         }
         let attributes = self.wishes.attributes;
-        let there = There { folder: parent.as_fd(), name, stat: &there, attributes };
-        Ok(there.differs(entry)?.then_some(What::Dress))
+        let found = There { folder: parent.as_fd(), name, stat: &there, attributes };
+        match found.differs(entry)? {
+            true if !is_own(&there) => Err(of_entry(Errno::PERM)),
+            differs => Ok(differs.then_some(What::Dress)),
+        }
     }
 
-    /// What is in folders of the manifest and not in it.
-    fn others(&self) -> Result<Vec<Vec<u8>>, Errno> {
-        let Some(excludes) = self.wishes.delete.as_deref() else { return Ok(Vec::new()) };
+    /// What is in folders of the manifest and not in it. Folders in which not all can be deleted are changes that are
+    /// refused.
+    fn others(&self, changes: &mut Vec<Change>) -> Vec<Vec<u8>> {
+        let Some(excludes) = self.wishes.delete.as_deref() else { return Vec::new() };
         let paths = self.entries.iter().map(|entry| entry.path.as_slice()).collect();
         let mut removal = Removal::trial(&paths, excludes);
         for entry in self.entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {
@@ -151,9 +182,21 @@ impl Trial<'_> {
             match result {
                 // There is no such folder yet.
                 Ok(_) | Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-                Err(errno) => return Err(errno),
+                Err(errno) => {
+                    let (what, path) = (What::Refuse, entry.path.clone());
+                    changes.push(Change { what, path, reason: undeleted(errno) });
+                }
             }
         }
-        Ok(removal.trial.unwrap_or_default())
+        removal.trial.unwrap_or_default()
     }
+}
+
+/// Why something that has no entry is still there.
+pub(super) fn undeleted(errno: Errno) -> String {
+    format!("not all that is to be deleted in it could be: {errno}")
+}
+
+fn parent_of(path: &[u8]) -> Option<&[u8]> {
+    path.iter().rposition(|byte| *byte == b'/').map(|end| &path[..end])
 }

@@ -28,6 +28,8 @@ pub struct Report {
     pub total_bytes: u64,
     /// Of them, bytes that the receiver had already.
     pub had_bytes: u64,
+    /// Of them, bytes of files that the receiver rejected before they were sent.
+    pub rejected_bytes: u64,
     /// Of them, bytes that the receiver acknowledged.
     pub acknowledged_bytes: u64,
     /// Of them, in holes, which were not sent.
@@ -38,6 +40,8 @@ pub struct Report {
     pub refused: u64,
     /// Files that changed or went while they were read.
     pub stale: u64,
+    /// Files that only grew while they were read: what was listed of them was sent.
+    pub grown: u64,
     /// By arm, those that sent something.
     pub arms: Vec<ArmTotals>,
     /// CPU time for the canary and for trials, s.

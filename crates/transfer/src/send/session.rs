@@ -1,5 +1,8 @@
 //! The sender's side of a session: messages in, messages out.
 
+mod pack;
+mod there;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,15 +15,13 @@ use super::report::Report;
 use super::source::{Piece, Source};
 use super::stream::Stream;
 use super::walk::Plan;
-use crate::codec::{CodecError, MOST_BYTES, Packer, thread_seconds};
-use crate::pure::arm::{Arm, Codec};
+use crate::codec::{MOST_BYTES, Packer};
+use crate::pure::arm::Arm;
 use crate::pure::bill::Bill;
 use crate::pure::compress::{Compress, Settings};
 use crate::pure::exclude::Exclude;
 use crate::pure::layout::Layout;
-use crate::pure::policy::{
-    Block, Extent, Kind, Outcome, Policy, Step, block_bytes, sample_bytes, sample_start,
-};
+use crate::pure::policy::{Policy, block_bytes};
 use crate::pure::ranges::Ranges;
 use crate::pure::shown;
 use crate::wire::{
@@ -34,6 +35,8 @@ const MANIFEST: usize = 32 << 10;
 const REFUSALS: u32 = 100;
 /// Most changes that a receiver may announce, besides one for each entry: so many it may delete.
 const MOST_CHANGES: usize = 5_000_000;
+/// Files that grew and are named.
+const NAMED: usize = 100;
 /// Most ranges that a receiver may have, besides one for each entry.
 const MOST_RANGES: usize = 1 << 16;
 
@@ -96,6 +99,7 @@ pub struct Session {
     acknowledged: u64,
     content: Vec<u8>,
     is_stale: Vec<bool>,
+    is_grown: Vec<bool>,
     report: Report,
     receipt: Option<Receipt>,
     changes: Vec<Change>,
@@ -121,6 +125,7 @@ impl Session {
             stream: None,
             report: Report { total_bytes: layout.bytes(), ..Report::default() },
             is_stale: vec![false; plan.entries.len()],
+            is_grown: vec![false; plan.entries.len()],
             left: layout.bytes(),
             entries: plan.entries,
             options,
@@ -162,7 +167,7 @@ impl Session {
 
     /// Whether it waits for a stream, which shows by itself when there is more.
     pub fn waits_for_input(&self) -> bool {
-        self.stream.is_some() && self.stage == Stage::Blocks
+        self.stream.is_some() && self.stage == Stage::Blocks && !self.is_stream_rejected()
     }
 
     /// Whether an answer of the receiver is due.
@@ -183,6 +188,12 @@ impl Session {
     /// What was done so far.
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// Paths of files that grew while they were sent, the first hundred.
+    pub fn grown(&self) -> impl Iterator<Item = &[u8]> {
+        let grown = self.entries.iter().zip(&self.is_grown).filter(|(_, is_grown)| **is_grown);
+        grown.map(|(entry, _)| entry.path.as_slice()).take(NAMED)
     }
 
     /// The receipt, when the session is done.
@@ -217,16 +228,8 @@ impl Session {
                 Err(SendError::refused(failure, &text))
             }
             (Stage::Hello, Message::Hello(hello)) => self.hello(hello),
-            (Stage::Have, Message::Have(have)) => {
-                for [start, length] in have.ranges {
-                    let end = start.saturating_add(length).min(self.layout.bytes());
-                    self.handed.add(start, end);
-                }
-                if self.handed.count() > self.entries.len().saturating_add(MOST_RANGES) {
-                    return Err(SendError::protocol("it has more ranges than there can be"));
-                }
-                Ok(Vec::new())
-            }
+            (Stage::Have, Message::Have(have)) => self.is_there(&have),
+            (Stage::Have, Message::Rejects(rejects)) => self.is_rejected(&rejects),
             (Stage::Have, Message::Changes(changes)) if self.options.trial => {
                 self.changes.extend(changes);
                 if self.changes.len() > self.entries.len().saturating_add(MOST_CHANGES) {
@@ -240,8 +243,6 @@ impl Session {
                 Ok(Vec::new())
             }
             (Stage::Have, Message::End) if !self.options.trial => {
-                self.report.had_bytes = self.handed.total();
-                self.left = self.layout.bytes() - self.report.had_bytes;
                 self.stage = Stage::Blocks;
                 Ok(Vec::new())
             }
@@ -362,7 +363,7 @@ impl Session {
                 None => self.data(start, end, clock, Some(0)),
             };
         }
-        if self.stream.is_some() {
+        if self.stream.is_some() && !self.is_stream_rejected() {
             return self.next_of_stream(clock);
         }
         let Some([start, end]) = self.handed.gap(self.position, self.layout.bytes()) else {
@@ -442,6 +443,11 @@ impl Session {
     /// receiver takes it for done.
     fn stale(&mut self, stale: Vec<usize>, end: u64) -> Vec<Message> {
         let mut messages = Vec::new();
+        for entry in self.source.take_grown() {
+            if !std::mem::replace(&mut self.is_grown[entry], true) {
+                self.report.grown += 1;
+            }
+        }
         for entry in stale {
             if !std::mem::replace(&mut self.is_stale[entry], true) {
                 self.report.stale += 1;
@@ -507,94 +513,5 @@ impl Session {
         });
         let length = u32::try_from(length).unwrap_or(0);
         Ok(vec![Message::Data(Data { id, start, length, codec, sum, packed })])
-    }
-
-    /// Packs a block as the policy, or the user, wants it: the arm's place, what it is packed with, and the bytes, unless
-    /// it is sent as it is.
-    fn pack(
-        &mut self,
-        content: &[u8],
-        fixed: Option<usize>,
-    ) -> Result<(usize, Codec, Option<Vec<u8>>), SendError> {
-        let bytes = u32::try_from(content.len()).unwrap_or(u32::MAX);
-        let sample = sample_bytes(bytes);
-        let start = sample_start(self.next_id, bytes, sample) as usize;
-        let kind = Kind::of(&content[start..start + sample as usize]);
-        let block = Block { number: self.next_id, bytes, sample, kind, ahead: self.ahead() };
-        let mut whole: Vec<(usize, Vec<u8>)> = Vec::new();
-        loop {
-            let step = fixed.map_or_else(|| self.policy.next(&block), Step::Send);
-            match step {
-                Step::Try(arm, extent) => {
-                    let part = match extent {
-                        Extent::Whole => content,
-                        Extent::Sample => &content[start..start + sample as usize],
-                    };
-                    let (outcome, packed) = self.pack_part(arm, extent, part)?;
-                    self.report.trial_seconds += outcome.seconds;
-                    self.policy.tried(&outcome);
-                    if extent == Extent::Whole {
-                        whole.push((arm, packed));
-                    }
-                }
-                Step::Send(arm) => {
-                    let tried = whole.iter().position(|(tried, _)| *tried == arm);
-                    let (mut outcome, packed) = match tried {
-                        Some(place) => {
-                            let packed = whole.swap_remove(place).1;
-                            let length = u32::try_from(packed.len()).unwrap_or(u32::MAX);
-                            let extent = Extent::Whole;
-                            (Outcome { arm, extent, bytes, packed: length, seconds: 0.0 }, packed)
-                        }
-                        None => self.pack_part(arm, Extent::Whole, content)?,
-                    };
-                    // What grew is sent as it was.
-                    let has_grown = outcome.packed >= bytes;
-                    outcome.packed = outcome.packed.min(bytes);
-                    if fixed.is_none() {
-                        self.policy.sent(&outcome);
-                    }
-                    let used = self.policy.arms()[arm];
-                    return Ok(if has_grown {
-                        self.report.count(Arm::NONE, &outcome);
-                        (arm, Codec::None, None)
-                    } else {
-                        self.report.count(used, &outcome);
-                        (arm, used.codec, Some(packed))
-                    });
-                }
-            }
-        }
-    }
-
-    /// Bytes that are still to be sent, if that is known.
-    fn ahead(&self) -> Option<u64> {
-        self.stream.is_none().then_some(self.left)
-    }
-
-    fn pack_part(
-        &mut self,
-        arm: usize,
-        extent: Extent,
-        part: &[u8],
-    ) -> Result<(Outcome, Vec<u8>), SendError> {
-        let used = self.policy.arms()[arm];
-        let bytes = u32::try_from(part.len()).unwrap_or(u32::MAX);
-        if used == Arm::NONE {
-            // What is not packed is sent from where it is.
-            let outcome = Outcome { arm, extent, bytes, packed: bytes, seconds: 0.0 };
-            return Ok((outcome, Vec::new()));
-        }
-        let mut packed = Vec::new();
-        let before = thread_seconds();
-        match self.packer.pack(used, part, &mut packed, &self.options.cancelled) {
-            Ok(()) => {}
-            Err(CodecError::Cancelled) => return Err(SendError::Cancelled),
-            Err(error) => return Err(SendError::Protocol(error.to_string())),
-        }
-        let seconds = (thread_seconds() - before).max(0.0);
-        self.report.cpu_seconds += seconds;
-        let length = u32::try_from(packed.len()).unwrap_or(u32::MAX);
-        Ok((Outcome { arm, extent, bytes, packed: length, seconds }, packed))
     }
 }

@@ -2,6 +2,7 @@
 
 mod changes;
 mod faults;
+mod mounts;
 mod streams;
 
 use std::fs;
@@ -16,7 +17,8 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use nightwatt_energy::quantity::Watts;
+use nightwatt_energy::energy::Energy;
+use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::time::Mono;
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
@@ -26,6 +28,7 @@ use super::*;
 use crate::pure::arm::{Arm, Codec};
 use crate::pure::bill::{Bill, Objective, Overlap, Prices};
 use crate::receive::{self, Folder, ReceiveError, Received};
+use crate::summary::{Basis, Summary};
 
 fn clock() -> Mono {
     let time = clock_gettime(ClockId::Monotonic);
@@ -130,6 +133,11 @@ fn whole(paths: &[PathBuf], to: &Path, options: Options) -> Both {
     let both = transfer(paths, to, options, usize::MAX);
     assert!(both.sent.is_ok() && both.received.is_ok(), "{:?} {:?}", both.sent, both.received);
     both
+}
+
+fn summary(session: &Session) -> Summary {
+    let energy = Energy::modelled(Joules(10.0), 0.2, "typical");
+    Summary::of(session, options().bill, 1.0, Basis { energy, core_doubt: 0.2 })
 }
 
 fn text(length: usize, seed: u32) -> Vec<u8> {
@@ -355,18 +363,21 @@ fn holes_are_not_sent_and_stay_holes() {
     assert_eq!((part[0], part[300_001], &part[1..300_001]), (0, 0, text(300_000, 5).as_slice()));
 }
 
+/// What grew is written as long as it was listed: the fault of a review was that a log was never backed up.
 #[test]
 fn a_file_that_changes_or_goes_is_not_written() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let path = |name: &str| from.path().join(name);
-    for name in ["stays", "grows", "shrinks", "goes"] {
+    for name in ["stays", "grows", "shrinks", "goes", "changes"] {
         fs::write(path(name), text(200_000, 4)).unwrap();
     }
-    let paths: Vec<PathBuf> = ["grows", "shrinks", "goes", "stays"].map(path).to_vec();
+    let paths = ["grows", "shrinks", "goes", "changes", "stays"].map(path).to_vec();
     let mut session = Session::new(walk(&paths, &Wanted::default()).unwrap(), options());
     fs::OpenOptions::new().append(true).open(path("grows")).unwrap().write_all(b"more").unwrap();
     fs::File::options().write(true).open(path("shrinks")).unwrap().set_len(70_000).unwrap();
     fs::remove_file(path("goes")).unwrap();
+    let changed = path("stays").metadata().unwrap().modified().unwrap() + Duration::from_secs(1);
+    fs::File::options().write(true).open(path("changes")).unwrap().set_modified(changed).unwrap();
     let (here, there) = UnixStream::pair().unwrap();
     let store = Folder::open(to.path()).unwrap();
     let receiver =
@@ -374,8 +385,18 @@ fn a_file_that_changes_or_goes_is_not_written() {
     run_over(&here, &mut session, &mut |_| {}).unwrap();
     let receipt = receiver.join().unwrap().unwrap().receipt;
     assert_eq!((receipt.rejected_count, session.report().stale), (3, 3));
-    let there: Vec<String> = contents(to.path()).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(there, ["stays"]);
+    let content = text(200_000, 4);
+    assert_eq!(
+        contents(to.path()),
+        [("grows".to_owned(), content.clone()), ("stays".to_owned(), content)]
+    );
+    let summary = summary(&session);
+    assert_eq!((summary.grown.as_slice(), session.report().grown), (&["grows".to_owned()][..], 1));
+    assert!(summary.text().contains("grew       1 meanwhile"), "{}", summary.text());
+    // It has the time that was listed, so it is sent again, and whole.
+    let again = whole(&[path("grows")], to.path(), options());
+    assert_eq!(again.session.report().acknowledged_bytes, 200_004);
+    assert_eq!(fs::read(to.path().join("grows")).unwrap(), fs::read(path("grows")).unwrap());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What is to be sent.
 
+use std::collections::HashSet;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +12,7 @@ use rustix::io::Errno;
 
 use super::attributes::attributes;
 use crate::pure::exclude::Exclude;
-use crate::pure::paths::OWN;
+use crate::pure::paths::{self, OWN};
 use crate::pure::shown;
 use crate::wire::{Entry, EntryKind, Stamp};
 
@@ -24,8 +25,38 @@ pub struct Plan {
     pub sources: Vec<PathBuf>,
     /// What should be sent and cannot be, and why.
     pub skipped: Vec<String>,
-    /// Sockets, pipes and devices: they have no contents, and are left out.
+    /// Sockets, pipes and devices, which have no contents, and temporary files of nightwatt: they are left out.
     pub special: Vec<String>,
+    /// What the user may not expect of what is sent.
+    pub notes: Vec<String>,
+}
+
+/// Names of files that have more than one.
+#[derive(Debug, Default)]
+struct HardLinks {
+    /// Device and number of each file that was seen.
+    seen: HashSet<[u64; 2]>,
+    /// The first name of a file that was seen before, and how many such names there are.
+    first: Option<String>,
+    count: u64,
+}
+
+impl HardLinks {
+    fn see(&mut self, source: &Path, metadata: &Metadata) {
+        let is_known = metadata.nlink() > 1 && !self.seen.insert([metadata.dev(), metadata.ino()]);
+        if is_known {
+            self.count += 1;
+            self.first.get_or_insert_with(|| shown::name(source.as_os_str().as_bytes()));
+        }
+    }
+
+    fn note(self) -> Option<String> {
+        let (first, count) = (self.first?, self.count);
+        let others = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        Some(format!(
+            "{first}{others}: hard links to files that are sent too become files of their own there"
+        ))
+    }
 }
 
 /// What of the files is sent.
@@ -61,7 +92,7 @@ pub enum WalkError {
 /// Lists the files and folders that were named, and all that is in the folders, in order of their names, except what a
 /// pattern leaves out. Links are sent as links.
 pub fn walk(paths: &[PathBuf], wanted: &Wanted) -> Result<Plan, WalkError> {
-    let mut plan = Plan::default();
+    let mut walk = Walk { plan: Plan::default(), links: HardLinks::default(), wanted };
     let mut names = std::collections::BTreeSet::new();
     for path in paths {
         let read = |error| WalkError::Read { path: path.clone(), error };
@@ -76,15 +107,31 @@ pub fn walk(paths: &[PathBuf], wanted: &Wanted) -> Result<Plan, WalkError> {
         }
         // What was named is sent itself, also if it is a link that was named.
         let metadata = fs::metadata(&whole).map_err(read)?;
-        plan.add(&whole, name.as_bytes(), &metadata, wanted);
+        walk.add(&whole, name.as_bytes(), &metadata);
     }
+    let Walk { mut plan, links, .. } = walk;
+    plan.notes.extend(links.note());
     Ok(plan)
 }
 
-impl Plan {
-    fn add(&mut self, source: &Path, path: &[u8], metadata: &Metadata, wanted: &Wanted) {
-        if wanted.excludes.iter().any(|it| it.matches(path, metadata.is_dir())) {
+/// A walk through what was named.
+struct Walk<'a> {
+    plan: Plan,
+    links: HardLinks,
+    wanted: &'a Wanted,
+}
+
+impl Walk<'_> {
+    fn add(&mut self, source: &Path, path: &[u8], metadata: &Metadata) {
+        if self.wanted.excludes.iter().any(|it| it.matches(path, metadata.is_dir())) {
             return;
+        }
+        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        if paths::is_own(name) && !metadata.is_dir() {
+            return self.leave_out(source, "it is a temporary file of nightwatt");
+        }
+        if name.starts_with(OWN) {
+            return self.skip(source, "the receiver keeps such names for itself: rename it");
         }
         let kind = match metadata.file_type() {
             it if it.is_dir() => EntryKind::Folder,
@@ -93,13 +140,12 @@ impl Plan {
                 Ok(target) => EntryKind::Link(target.as_os_str().as_bytes().to_vec()),
                 Err(error) => return self.skip(source, &error.to_string()),
             },
-            _ => {
-                let path = shown::name(source.as_os_str().as_bytes());
-                self.special.push(format!("{path} is left out: it is a socket, pipe or device"));
-                return;
-            }
+            _ => return self.leave_out(source, "it is a socket, pipe or device"),
         };
         let is_folder = kind == EntryKind::Folder;
+        if matches!(kind, EntryKind::File(_)) {
+            self.links.see(source, metadata);
+        }
         // Found now, a dry run fails as sending would.
         if matches!(kind, EntryKind::File(_))
             && let Err(errno @ (Errno::ACCESS | Errno::PERM)) =
@@ -107,29 +153,25 @@ impl Plan {
         {
             return self.skip(source, &io::Error::from(errno).to_string());
         }
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-        if name.starts_with(OWN) {
-            return self.skip(source, "its name is that of a temporary file of nightwatt");
-        }
         let modified = Stamp {
             seconds: metadata.mtime(),
             nanos: u32::try_from(metadata.mtime_nsec()).unwrap_or(0).min(999_999_999),
         };
         let mode = (metadata.mode() & 0o7777) as u16;
-        let has_attributes = wanted.attributes && !matches!(kind, EntryKind::Link(_));
+        let has_attributes = self.wanted.attributes && !matches!(kind, EntryKind::Link(_));
         let attributes = if has_attributes { attributes(source) } else { Ok(Vec::new()) };
         let attributes = match attributes {
             Ok(attributes) => attributes,
             Err(why) => return self.skip(source, &why),
         };
-        self.entries.push(Entry { path: path.to_vec(), kind, mode, modified, attributes });
-        self.sources.push(source.to_owned());
+        self.plan.entries.push(Entry { path: path.to_vec(), kind, mode, modified, attributes });
+        self.plan.sources.push(source.to_owned());
         if is_folder {
-            self.add_folder(source, path, wanted);
+            self.add_folder(source, path);
         }
     }
 
-    fn add_folder(&mut self, source: &Path, path: &[u8], wanted: &Wanted) {
+    fn add_folder(&mut self, source: &Path, path: &[u8]) {
         let entries: io::Result<Vec<fs::DirEntry>> =
             fs::read_dir(source).and_then(Iterator::collect);
         let mut entries = match entries {
@@ -140,17 +182,24 @@ impl Plan {
         for entry in entries {
             let within = [path, b"/", entry.file_name().as_bytes()].concat();
             match entry.metadata() {
-                Ok(metadata) => self.add(&entry.path(), &within, &metadata, wanted),
+                Ok(metadata) => self.add(&entry.path(), &within, &metadata),
                 Err(error) => self.skip(&entry.path(), &error.to_string()),
             }
         }
     }
 
-    fn skip(&mut self, source: &Path, why: &str) {
+    fn leave_out(&mut self, source: &Path, why: &str) {
         let path = shown::name(source.as_os_str().as_bytes());
-        self.skipped.push(format!("{path} is left out: {why}"));
+        self.plan.special.push(format!("{path} is left out: {why}"));
     }
 
+    fn skip(&mut self, source: &Path, why: &str) {
+        let path = shown::name(source.as_os_str().as_bytes());
+        self.plan.skipped.push(format!("{path} is left out: {why}"));
+    }
+}
+
+impl Plan {
     /// Folders that were named and have nothing in them that is sent. With `--delete`, all of them would go.
     pub fn empty_folders(&self) -> impl Iterator<Item = &Path> {
         let tops = self.entries.iter().enumerate().filter(|(_, it)| !it.path.contains(&b'/'));
@@ -182,15 +231,22 @@ mod tests {
         fs::write(top.join("b/c/file"), "12345").unwrap();
         fs::write(top.join("a"), "1").unwrap();
         symlink("a", top.join("link")).unwrap();
-        fs::write(top.join(".nightwatt-0-part"), "").unwrap();
+        let own = ".nightwatt-0123456789abcdef";
+        fs::write(top.join(format!("{own}-0-a.part")), "").unwrap();
+        fs::create_dir(top.join(format!("{own}-0-b.part"))).unwrap();
+        fs::write(top.join(".nightwatt-mine"), "").unwrap();
         rustix::fs::mkfifoat(rustix::fs::CWD, top.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
         let plan = walk(from_ref(&top), &Wanted::default()).unwrap();
         let paths: Vec<&str> =
             plan.entries.iter().map(|it| std::str::from_utf8(&it.path).unwrap()).collect();
         assert_eq!(paths, ["top", "top/a", "top/b", "top/b/c", "top/b/c/file", "top/link"]);
         assert_eq!(plan.entries[5].kind, EntryKind::Link(b"a".to_vec()));
-        assert_eq!((plan.bytes(), plan.skipped.len()), (6, 1));
-        assert!(plan.special[0].contains("top/pipe is left out"), "{:?}", plan.special);
+        assert_eq!((plan.bytes(), plan.skipped.len()), (6, 2));
+        // The fault of a review: what an interrupted transfer had left made each backup of the folder fail.
+        let [own, pipe] = plan.special.as_slice() else { panic!("{:?}", plan.special) };
+        assert!(own.contains("-0-a.part is left out: it is a temporary file"), "{own}");
+        assert!(plan.skipped.iter().all(|it| it.contains("rename it")), "{:?}", plan.skipped);
+        assert!(pipe.contains("top/pipe is left out"), "{pipe}");
         assert!(matches!(
             walk(&[top.clone(), top.clone()], &Wanted::default()),
             Err(WalkError::Twice(_))
@@ -205,12 +261,33 @@ mod tests {
         fs::create_dir(&bare).unwrap();
         let plan = walk(&[bare.clone(), top.clone()], &Wanted::default()).unwrap();
         assert_eq!(plan.empty_folders().collect::<Vec<_>>(), [bare]);
-        let excludes = ["c/", "a", "*-part"].map(|pattern| pattern.parse().unwrap()).to_vec();
+        let excludes = ["c/", "a", ".nightwatt-*"].map(|pattern| pattern.parse().unwrap()).to_vec();
         let wanted = Wanted { excludes, attributes: false };
         let plan = walk(&[top], &wanted).unwrap();
         let paths: Vec<&[u8]> = plan.entries.iter().map(|it| it.path.as_slice()).collect();
         assert_eq!(paths, [b"top".as_slice(), b"top/b", b"top/link"]);
         assert!(plan.skipped.is_empty(), "what was left out by wish is no failure");
         assert_eq!(plan.special.len(), 1);
+    }
+
+    /// The fault of a review: a folder of hard links took many times its room there, without a word.
+    #[test]
+    fn hard_links_that_are_sent_as_files_are_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let top = folder.path().join("top");
+        fs::create_dir(&top).unwrap();
+        for name in ["a", "b", "outside"] {
+            fs::write(top.join(name), "1").unwrap();
+        }
+        fs::hard_link(top.join("outside"), folder.path().join("outside")).unwrap();
+        let notes = || walk(from_ref(&top), &Wanted::default()).unwrap().notes;
+        assert!(notes().is_empty(), "the other name is not sent: {:?}", notes());
+        fs::hard_link(top.join("a"), top.join("c")).unwrap();
+        let of_one = notes();
+        assert!(of_one[0].contains("top/c: hard links to files"), "{of_one:?}");
+        fs::hard_link(top.join("a"), top.join("d")).unwrap();
+        fs::hard_link(top.join("b"), top.join("e")).unwrap();
+        let of_more = notes();
+        assert!(of_more.len() == 1 && of_more[0].contains("top/c and 2 more: "), "{of_more:?}");
     }
 }

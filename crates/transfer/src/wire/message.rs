@@ -119,7 +119,7 @@ impl Entry {
     }
 }
 
-/// Ranges of the address space that the receiver has.
+/// Ranges of the address space that the receiver has, or rejects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Have {
     /// Start and length of each.
@@ -319,8 +319,10 @@ pub enum Message {
     End,
     /// Some of what would be done.
     Changes(Vec<Change>),
-    /// What is not to be sent.
+    /// What is not to be sent, because it is there.
     Have(Have),
+    /// What is not to be sent, because it cannot be written.
+    Rejects(Have),
     /// A block.
     Data(Data),
     /// Zeros.
@@ -365,10 +367,8 @@ impl Message {
             Self::Trial => (14, body),
             Self::End => (3, body),
             Self::Changes(changes) => (15, changes.iter().fold(body, write_change)),
-            Self::Have(have) => {
-                let write = |body: Body, [start, length]: &[u64; 2]| body.u64(*start).u64(*length);
-                (4, have.ranges.iter().take(MOST_RANGES).fold(body, write))
-            }
+            Self::Have(have) => (4, write_have(body, have)),
+            Self::Rejects(rejects) => (18, write_have(body, rejects)),
             Self::Data(data) => {
                 let mut body = body;
                 body.0.reserve(data.packed.len() + 32);
@@ -425,6 +425,7 @@ impl Message {
             15 => Self::Changes(read_changes(it)?),
             16 => Self::Attributes,
             17 => Self::Ended(it.u64()?),
+            18 => Self::Rejects(read_have(it)?),
             kind => return Err(MessageError::Kind(kind)),
         };
         fields.end()?;
@@ -520,6 +521,11 @@ fn read_changes(it: &mut Fields<'_>) -> Result<Vec<Change>, MessageError> {
         changes.push(Change { what, path, reason: it.text(MOST_TEXT)? });
     }
     Ok(changes)
+}
+
+fn write_have(body: Body, have: &Have) -> Body {
+    let write = |body: Body, [start, length]: &[u64; 2]| body.u64(*start).u64(*length);
+    have.ranges.iter().take(MOST_RANGES).fold(body, write)
 }
 
 fn read_have(it: &mut Fields<'_>) -> Result<Have, MessageError> {

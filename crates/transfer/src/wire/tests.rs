@@ -34,6 +34,7 @@ fn some_messages() -> Vec<Message> {
             Change { what: What::Refuse, path: b"a/e".to_vec(), reason: "a link".into() },
         ]),
         Message::Have(Have { ranges: vec![[0, 5], [u64::MAX, 1]] }),
+        Message::Rejects(Have { ranges: vec![[7, 1 << 40]] }),
         Message::Data(Data {
             id: 1,
             start: 2,

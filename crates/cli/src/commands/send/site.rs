@@ -27,7 +27,7 @@ pub(crate) struct SiteArgs {
     pub(crate) socket: Option<PathBuf>,
 }
 
-/// It stays awake for this time after the last order: if this program is killed, its policy decides again then.
+/// It is held for this time after the last order: if this program is killed, its policy decides again then.
 const HOLD: Duration = Duration::from_mins(3);
 /// Time between two orders.
 const RENEW: Duration = Duration::from_secs(30);
@@ -40,7 +40,8 @@ const LOOK: Duration = Duration::from_millis(250);
 pub(crate) struct Kept {
     gateway: GatewayArgs,
     name: String,
-    was_asleep: bool,
+    /// Tells this program's hold from others'.
+    holder: u64,
     renew_at: Mono,
 }
 
@@ -53,17 +54,32 @@ impl Kept {
             socket: args.socket.clone(),
             json: false,
         };
-        let mut kept = Self { gateway, name, was_asleep: false, renew_at: Mono::ZERO };
-        kept.was_asleep = kept.state()? != "awake";
+        let mut holder = [0; 8];
+        getrandom::fill(&mut holder)
+            .map_err(|error| Failure::because("cannot draw a random number", &error))?;
+        let holder = u64::from_le_bytes(holder);
+        let mut kept = Self { gateway, name, holder, renew_at: Mono::ZERO };
+        // It is there.
+        kept.state()?;
         kept.hold()?;
+        match kept.until_awake() {
+            Ok(()) => Ok(Some(kept)),
+            Err(failure) => {
+                kept.release();
+                Err(failure)
+            }
+        }
+    }
+
+    fn until_awake(&mut self) -> Result<(), Failure> {
         let clock = Clock::real();
         let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
         let until = monotonic() + WAKE;
         loop {
-            let state = kept.state()?;
-            let name = &kept.name;
+            let state = self.state()?;
+            let name = &self.name;
             match state.as_str() {
-                "awake" => return Ok(Some(kept)),
+                "awake" => return Ok(()),
                 "failed" => {
                     return Err(Failure::saying(format!("`{name}` does not wake")).hint(format!(
                         "`nightwatt status {name}` says why, `nightwatt doctor` finds the cause"
@@ -77,6 +93,7 @@ impl Kept {
                 }
                 _ => runtime.block_on(clock.sleep(LOOK)),
             }
+            self.keep();
         }
     }
 
@@ -97,7 +114,8 @@ impl Kept {
 
     fn hold(&mut self) -> Result<(), Failure> {
         self.renew_at = monotonic() + RENEW;
-        let order = Order::StayAwake { site: Some(self.name.clone()), seconds: HOLD.as_secs() };
+        let (site, holder) = (Some(self.name.clone()), self.holder);
+        let order = Order::Hold { site, holder, seconds: HOLD.as_secs() };
         control::order(&self.gateway, &order)
     }
 
@@ -110,13 +128,11 @@ impl Kept {
         }
     }
 
-    /// Puts it to sleep if it was asleep before; else its policy decides.
+    /// Lets it sleep if it was asleep before and nothing else wants it awake; else its policy decides.
     pub(crate) fn release(self) {
-        if self.was_asleep {
-            let order = Order::Sleep { site: Some(self.name.clone()) };
-            if let Err(failure) = control::order(&self.gateway, &order) {
-                output::complain(&format!("warning: cannot let `{}` sleep\n{failure}", self.name));
-            }
+        let order = Order::Release { site: Some(self.name.clone()), holder: self.holder };
+        if let Err(failure) = control::order(&self.gateway, &order) {
+            output::complain(&format!("warning: cannot let `{}` sleep\n{failure}", self.name));
         }
     }
 }

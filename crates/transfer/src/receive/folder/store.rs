@@ -1,5 +1,6 @@
 //! The folder as a store: its errors say what is full, how much is still to come, and what to do.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -10,19 +11,19 @@ use std::sync::Arc;
 
 use rustix::fs::{
     AtFlags, FlockOperation, Mode, OFlags, fchmod, flock, fstat, fstatfs, ftruncate, futimens,
-    openat, renameat, syncfs, unlinkat,
+    openat, renameat, statat, unlinkat,
 };
 
-use super::{Folder, PENDING, PENDING_BYTES};
+use super::{Folder, PENDING, PENDING_BYTES, UNSYNCED_BYTES};
 use crate::pure::grain::Grain;
 use crate::pure::paths::OWN;
 use crate::receive::access::{
     Explained, attach, mode, name_of, of_entry, of_io, remove, stamp_of, times,
 };
-use crate::receive::journal::{Journal, read};
+use crate::receive::journal::{Journal, Parts, read};
 use crate::receive::remove::Removal;
-use crate::receive::session::{Standing, Store, StoreError, Wishes};
-use crate::receive::trial::Trial;
+use crate::receive::session::{Outcome, Standing, Store, StoreError, Wishes};
+use crate::receive::trial::{Trial, undeleted};
 use crate::wire::{Change, Entry, EntryKind, Rejected};
 
 /// The number of the FAT file systems.
@@ -54,22 +55,22 @@ impl Store for Folder {
     }
 
     fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
-        let result = self.write_part(place, offset, bytes);
+        let result = self.with_room(|it| it.write_part(place, offset, bytes));
         self.explained(result)
     }
 
     fn zero(&mut self, place: usize, offset: u64, bytes: u64) -> Result<(), StoreError> {
-        let result = self.write_zeros(place, offset, bytes);
+        let result = self.with_room(|it| it.write_zeros(place, offset, bytes));
         self.explained(result)
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
-        let result = self.flush_journal();
+        let result = self.with_room(|it| it.flush_journal());
         self.explained(result)
     }
 
     fn complete(&mut self, place: usize) -> Result<(), StoreError> {
-        let result = self.finish(place);
+        let result = self.with_room(|it| it.finish(place));
         self.explained(result)
     }
 
@@ -78,12 +79,12 @@ impl Store for Folder {
         self.explained(result)
     }
 
-    fn remove_others(&mut self) -> Result<u64, StoreError> {
+    fn remove_others(&mut self) -> Result<(), StoreError> {
         let result = self.remove_rest();
         self.explained(result)
     }
 
-    fn end(&mut self) -> Result<Vec<Rejected>, StoreError> {
+    fn end(&mut self) -> Result<Outcome, StoreError> {
         let result = self.end_session();
         self.explained(result)
     }
@@ -145,13 +146,34 @@ impl Folder {
         self.find_grain(true)?;
         let name = self.journal_name();
         let old = self.locked(&name)?;
-        let mut before = read(old.try_clone()?, &self.boot)?;
+        let mut before = read(old.try_clone()?, &self.life)?;
         let mut standings = Vec::with_capacity(entries.len());
-        for (place, entry) in entries.iter().enumerate() {
-            let standing = if entry.path.is_empty() {
+        let result = self.standings(&mut before, &mut standings);
+        // Before anything is written: there may be no room, until old files are replaced.
+        self.finish_complete(&mut standings)?;
+        result?;
+        self.remove_left(before, &standings)?;
+        self.to_come = to_come(entries, &standings);
+        self.begin_journal(&name, &standings)?;
+        // Another receiver that waits for it finds that the name is now that of the new one.
+        drop(old);
+        // The journal was written just now.
+        let now = statat(&self.root, &name, AtFlags::SYMLINK_NOFOLLOW).map_err(io::Error::from)?;
+        self.remove_abandoned(now.st_ctime)?;
+        Ok(standings)
+    }
+
+    /// What there is of each entry. Folders are made.
+    fn standings(
+        &mut self,
+        before: &mut Parts,
+        standings: &mut Vec<Standing>,
+    ) -> Result<(), StoreError> {
+        for place in 0..self.entries.len() {
+            let standing = if self.entries[place].path.is_empty() {
                 Err(StoreError::Entry("its path was refused".to_owned()))
             } else {
-                self.standing(place, &mut before)
+                self.standing(place, before)
             };
             standings.push(match standing {
                 Ok(standing) => standing,
@@ -162,33 +184,83 @@ impl Folder {
                 Err(error) => return Err(error),
             });
         }
-        self.remove_left(before, &standings)?;
-        self.to_come = to_come(entries, &standings);
-        // The new journal replaces the old one when it has all that still counts.
+        Ok(())
+    }
+
+    /// Gives files their names of which all had arrived before.
+    fn finish_complete(&mut self, standings: &mut [Standing]) -> Result<(), StoreError> {
+        let mut failed = HashMap::new();
+        let mut done = Vec::new();
+        for (place, standing) in standings.iter().enumerate() {
+            let bytes = self.entries[place].bytes();
+            if !matches!(standing, Standing::Parts(it) if bytes > 0 && it.covers(0, bytes)) {
+                continue;
+            }
+            match self.finish(place) {
+                Ok(()) => done.push(place),
+                Err(StoreError::Entry(reason)) => {
+                    self.drop_file(place)?;
+                    failed.insert(self.entries[place].path.clone(), reason);
+                    done.push(place);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if done.is_empty() {
+            return Ok(());
+        }
+        self.rename_pending()?;
+        let unnamed = std::mem::take(&mut self.failed).into_iter();
+        failed.extend(unnamed.map(|Rejected { path, reason }| (path, reason)));
+        for place in done {
+            standings[place] = match failed.remove(&self.entries[place].path) {
+                Some(reason) => Standing::Rejected(reason),
+                None => Standing::Complete,
+            };
+        }
+        Ok(())
+    }
+
+    /// The new journal replaces the old one when it has all that still counts.
+    fn begin_journal(&mut self, name: &str, standings: &[Standing]) -> Result<(), StoreError> {
         let new = format!("{name}.new");
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file =
             openat(&self.root, &new, flags, Mode::RUSR | Mode::WUSR).map_err(io::Error::from)?;
         flock(&file, FlockOperation::LockExclusive).map_err(io::Error::from)?;
-        let mut journal = Journal::begin(File::from(file), &self.boot)?;
+        let mut journal = Journal::begin(File::from(file), &self.life)?;
+        let mut has_parts = false;
         for (place, standing) in standings.iter().enumerate() {
-            if let Standing::Parts(parts) = standing {
-                for range in parts.iter() {
-                    journal.wrote(place, &entries[place], range)?;
-                }
+            let Standing::Parts(parts) = standing else { continue };
+            for range in parts.iter() {
+                journal.wrote(place, &self.entries[place], range)?;
+                has_parts = true;
             }
         }
-        if standings.iter().any(|it| matches!(it, Standing::Parts(parts) if parts.total() > 0)) {
+        if has_parts {
             // What an earlier attempt wrote may be in the kernel's memory alone.
-            syncfs(&self.root).map_err(io::Error::from)?;
+            self.sync()?;
         }
         journal.synced()?;
-        renameat(&self.root, &new, &self.root, &name).map_err(io::Error::from)?;
+        renameat(&self.root, &new, &self.root, name).map_err(io::Error::from)?;
         self.journal = Some(journal);
-        // Another receiver that waits for it finds that the name is now that of the new one.
-        drop(old);
-        Ok(standings)
+        Ok(())
+    }
+
+    /// Does something. Where there is no room for it, complete files get their names, which may make room because they
+    /// replace others, and it is tried once more.
+    fn with_room(
+        &mut self,
+        mut work: impl FnMut(&mut Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        match work(self) {
+            Err(StoreError::All(error)) if is_full(&error) && !self.pending.is_empty() => {
+                self.name_pending()?;
+                work(self)
+            }
+            result => result,
+        }
     }
 
     fn write_part(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
@@ -215,6 +287,9 @@ impl Folder {
     }
 
     fn flush_journal(&mut self) -> Result<(), StoreError> {
+        if self.unsynced >= UNSYNCED_BYTES {
+            return self.rename_pending();
+        }
         Ok(self.journal.as_mut().map_or(Ok(()), Journal::flush)?)
     }
 
@@ -243,10 +318,10 @@ impl Folder {
         self.remove_temporary(&path)
     }
 
-    fn remove_rest(&mut self) -> Result<u64, StoreError> {
+    fn remove_rest(&mut self) -> Result<(), StoreError> {
         self.rename_pending()?;
         let Some(excludes) = self.wishes.delete.clone().filter(|_| self.failed.is_empty()) else {
-            return Ok(self.removed);
+            return Ok(());
         };
         let entries = Arc::clone(&self.entries);
         let paths = entries.iter().map(|entry| entry.path.as_slice()).collect();
@@ -255,12 +330,11 @@ impl Folder {
             let name = OsStr::from_bytes(name_of(&entry.path));
             let parent = self.parent(&entry.path)?;
             if let Err(errno) = removal.empty(parent.as_fd(), name, &entry.path) {
-                let reason = format!("not all that is to be deleted in it could be: {errno}");
-                self.failed.push(Rejected { path: entry.path.clone(), reason });
+                self.failed.push(Rejected { path: entry.path.clone(), reason: undeleted(errno) });
             }
         }
         self.removed += removal.count;
-        Ok(self.removed)
+        Ok(())
     }
 
     fn compare(&mut self, entries: &[Entry], wishes: &Wishes) -> Result<Vec<Change>, StoreError> {
@@ -273,7 +347,7 @@ impl Folder {
         Trial { root, entries, wishes, is_wary_of_links, grain }.changes()
     }
 
-    fn end_session(&mut self) -> Result<Vec<Rejected>, StoreError> {
+    fn end_session(&mut self) -> Result<Outcome, StoreError> {
         self.rename_pending()?;
         // Folders last, and the inner ones first: writing into them changes their times.
         let links = (0..self.entries.len())
@@ -294,12 +368,16 @@ impl Folder {
                 Err(error) => return Err(error),
             }
         }
-        syncfs(&self.root).map_err(io::Error::from)?;
+        self.sync()?;
         // Its name goes before the lock on it.
         unlinkat(&self.root, self.journal_name(), AtFlags::empty()).map_err(io::Error::from)?;
         self.journal = None;
-        Ok(std::mem::take(&mut self.failed))
+        Ok(Outcome { rejected: std::mem::take(&mut self.failed), removed: self.removed })
     }
+}
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Bytes of what is not complete: unknown for a stream.

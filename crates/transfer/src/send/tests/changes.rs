@@ -217,16 +217,111 @@ fn a_dry_run_announces_what_a_run_does() {
     assert_eq!(forecast.permissions, ["tree/many/7"]);
     let mut deleted = forecast.delete.clone();
     deleted.sort();
-    assert_eq!(deleted, ["tree/many/9", "tree/old", "tree/old/file"]);
+    // The third is a file that becomes a folder.
+    assert_eq!(deleted, ["tree/many/9", "tree/new/deep", "tree/old", "tree/old/file"]);
     assert!(forecast.text().contains("4 to write (1.0 kB)"), "{}", forecast.text());
 
     let session = run(false, true);
-    // Besides, the file that became a folder.
-    assert_eq!(session.receipt().unwrap().removed, 3 + 1);
+    assert_eq!(session.receipt().unwrap().removed, 4);
     assert_eq!(contents(from.path()), contents(to.path()));
     let after = Forecast::of(&run(true, true));
     assert_eq!(
         (after.write.len() + after.permissions.len() + after.delete.len(), after.refused.len()),
         (0, 0)
     );
+}
+
+/// The fault of a review: a run that replaced a folder counted 0, and a dry run forgot the folder itself.
+#[test]
+fn what_an_entry_replaces_counts_as_deleted_in_both_kinds_of_run() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (top, there) = (from.path().join("top"), to.path().join("top"));
+    fs::create_dir_all(top.join("was-file")).unwrap();
+    fs::write(top.join("was-folder"), "a file").unwrap();
+    symlink("nowhere", top.join("became-link")).unwrap();
+    for folder in ["was-folder/deep", "became-link"] {
+        fs::create_dir_all(there.join(folder)).unwrap();
+        fs::write(there.join(folder).join("inner"), "x").unwrap();
+    }
+    fs::write(there.join("was-file"), "x").unwrap();
+    let run = |trial: bool| {
+        let delete = Some(Vec::new());
+        whole(from_ref(&top), to.path(), Options { delete, trial, ..options() }).session
+    };
+    let mut announced = Forecast::of(&run(true)).delete;
+    announced.sort();
+    let expected = [
+        "top/became-link",
+        "top/became-link/inner",
+        "top/was-file",
+        "top/was-folder",
+        "top/was-folder/deep",
+        "top/was-folder/deep/inner",
+    ];
+    assert_eq!(announced, expected);
+    let session = run(false);
+    assert_eq!(session.receipt().unwrap().removed, 6);
+    assert_eq!(contents(from.path()), contents(to.path()));
+}
+
+/// The fault of a review: what could not be written counted as there, and as sent where it was a stream.
+#[test]
+fn what_is_rejected_counts_as_neither_there_nor_sent() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    fs::write(top.join("fine"), text(500, 1)).unwrap();
+    fs::write(top.join("folder"), text(3000, 2)).unwrap();
+    fs::create_dir_all(to.path().join("top/folder")).unwrap();
+    for (had, sent) in [(0, 500), (500, 0)] {
+        let session = whole(from_ref(&top), to.path(), options()).session;
+        let report = session.report();
+        assert_eq!((report.had_bytes, report.rejected_bytes), (had, 3000));
+        assert_eq!((report.acknowledged_bytes, report.total_bytes), (sent, 3500));
+        let summary = summary(&session);
+        assert_eq!(summary.rejected_count, 1);
+        let text = summary.text();
+        assert!(text.starts_with(&format!("sent       {sent} B as ")), "{text}");
+        assert_eq!(text.contains("was there  500 B"), had > 0, "{text}");
+    }
+}
+
+/// The fault of a review: a dry run promised what the run then could not write.
+#[test]
+fn a_dry_run_refuses_what_a_run_cannot_write() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (top, there) = (from.path().join("top"), to.path().join("top"));
+    fs::create_dir_all(top.join("sub/deep")).unwrap();
+    fs::create_dir_all(there.join("gone")).unwrap();
+    for name in ["new", "old", "sub/inner", "sub/deep/inner"] {
+        fs::write(top.join(name), name).unwrap();
+    }
+    symlink("nowhere", top.join("link")).unwrap();
+    fs::write(there.join("old"), "another").unwrap();
+    // Permissions of a folder of another user do not change by themselves.
+    if std::os::unix::fs::chown(&there, Some(65_534), None).is_err() {
+        println!("skipped: this user cannot give a folder away");
+        return;
+    }
+    fs::set_permissions(&there, PermissionsExt::from_mode(0o755)).unwrap();
+    let run = |trial: bool| {
+        let options = Options { delete: Some(Vec::new()), trial, ..options() };
+        whole(from_ref(&top), to.path(), options).session
+    };
+    let sorted = |mut paths: Vec<String>| {
+        paths.sort();
+        paths
+    };
+    let forecast = Forecast::of(&run(true));
+    let refused = forecast.refused.iter().map(|[path, _]| path.clone()).collect();
+    let session = run(false);
+    let rejected = session.receipt().unwrap().rejected.iter();
+    let rejected = rejected.map(|it| String::from_utf8_lossy(&it.path).into_owned()).collect();
+    let all = ["link", "new", "old", "sub", "sub/deep", "sub/deep/inner", "sub/inner"];
+    // The folder itself cannot get its time.
+    let mut all = all.map(|name| format!("top/{name}")).to_vec();
+    all.insert(0, "top".to_owned());
+    assert_eq!(sorted(rejected), all);
+    assert_eq!(sorted(refused), all);
+    assert_eq!((forecast.write.len(), forecast.delete.len()), (0, 0));
 }

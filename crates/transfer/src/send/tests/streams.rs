@@ -57,3 +57,20 @@ fn a_stream_that_is_cut_or_cannot_be_read_is_not_a_file() {
     streamed(text(99, 2), false, to.path(), usize::MAX);
     assert_eq!(contents(to.path()), [("today.tar".to_owned(), text(99, 2))]);
 }
+
+/// The fault of a review: its report made the command panic, or print more bytes than there are.
+#[test]
+fn a_stream_that_cannot_be_written_is_not_read_and_counts_nothing() {
+    let to = tempfile::tempdir().unwrap();
+    fs::create_dir(to.path().join("today.tar")).unwrap();
+    let both = streamed(text(500_000, 1), false, to.path(), usize::MAX);
+    assert!(both.sent.is_ok() && both.received.is_ok(), "{:?} {:?}", both.sent, both.received);
+    let report = both.session.report();
+    let counted = [report.total_bytes, report.had_bytes, report.rejected_bytes];
+    assert_eq!((counted, report.acknowledged_bytes, report.wire_bytes), ([0; 3], 0, 0));
+    let receipt = both.session.receipt().unwrap();
+    assert_eq!((receipt.entries, receipt.rejected_count, receipt.bytes), (0, 1, 0));
+    let text = summary(&both.session).text();
+    assert!(text.starts_with("sent       0 B as 0 B in "), "{text}");
+    assert!(text.contains("today.tar: a folder has its name"), "{text}");
+}
