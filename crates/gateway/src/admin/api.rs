@@ -1,5 +1,6 @@
 //! `/api/v1`: the data that the dashboard shows, and the orders that it may give.
 
+use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -295,7 +296,7 @@ fn decoded_path(text: &str) -> Option<String> {
         if byte.is_ascii_graphic() && byte != b'#' {
             path.push(char::from(byte));
         } else {
-            path.push_str(&format!("%{byte:02X}"));
+            let _ = write!(path, "%{byte:02X}");
         }
     }
     path.starts_with('/').then_some(path)

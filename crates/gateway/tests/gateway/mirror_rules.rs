@@ -27,9 +27,9 @@ fn a_server_that_knows_no_page_while_it_starts_loses_none() {
         crawled(stage).await;
         let is_starting = Arc::new(AtomicBool::new(true));
         let starting = Arc::clone(&is_starting);
-        stage.origin.script(move |seen| match starting.load(Ordering::SeqCst) {
-            true => status(404, "starting").acts(),
-            false => site(seen),
+        stage.origin.script(move |seen| {
+            let is_ready = !starting.load(Ordering::SeqCst);
+            if is_ready { site(seen) } else { status(404, "starting").acts() }
         });
         // Half of `max_age` is over: pages are confirmed before the server sleeps.
         stage.at(13 * HOUR).await;

@@ -278,10 +278,10 @@ impl Planner {
     /// robots.txt is known: the pass can begin in earnest.
     fn fill_queue(&mut self, now: Timestamp) {
         for seed in self.seeds() {
-            self.meet(seed, Meeting::default(), now);
+            self.meet(seed, &Meeting::default(), now);
         }
         for sitemap in self.sitemaps() {
-            self.meet(sitemap, Meeting { is_hint: true, ..Meeting::default() }, now);
+            self.meet(sitemap, &Meeting { is_hint: true, ..Meeting::default() }, now);
         }
         let Some(pass) = &mut self.pass else { return };
         for (address, page) in self.pages.iter() {
@@ -304,15 +304,15 @@ impl Planner {
     }
 
     /// An address comes up: from a link, a list, a client or the operator.
-    fn meet(&mut self, address: Address, meeting: Meeting, now: Timestamp) {
-        let is_new = self.pages.meet(&address, &meeting, now);
+    fn meet(&mut self, address: Address, meeting: &Meeting, now: Timestamp) {
+        let is_new = self.pages.meet(&address, meeting, now);
         self.completeness.knows(&address);
-        let refused = self.refusal(&address, &meeting, is_new, now);
+        let refused = self.refusal(&address, meeting, is_new, now);
         if let Some(reason) = refused {
             if reason.hides_links() {
                 self.completeness.is_unread(&address);
             }
-            if is_new && !self.pages.refuse_new(&address, &meeting, reason, now) {
+            if is_new && !self.pages.refuse_new(&address, meeting, reason, now) {
                 self.note_bound();
             }
             if reason.kind() == ReasonKind::ByBound {
@@ -320,7 +320,7 @@ impl Planner {
             }
             return;
         }
-        if is_new && !self.pages.insert(&address, &meeting, now) {
+        if is_new && !self.pages.insert(&address, meeting, now) {
             return self.note_bound();
         }
         let Some(pass) = &mut self.pass else { return };
@@ -347,7 +347,7 @@ impl Planner {
         let is_refused = refusal(address, Origin::Requested, &self.rules.patterns).is_some();
         if !is_refused && self.first_requests.is_second(address, client, now) {
             let meeting = Meeting { origin: Origin::Requested, ..Meeting::default() };
-            self.meet(address.clone(), meeting, now);
+            self.meet(address.clone(), &meeting, now);
             self.pages.requested(address, now);
         }
     }

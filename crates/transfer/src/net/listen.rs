@@ -179,11 +179,8 @@ impl Listener {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(ListenError::Accept(error)),
             };
-            let is_crowded_out = match greetings.begin(&socket, from) {
-                Ok(is_crowded_out) => is_crowded_out,
-                // It is gone.
-                Err(_) => continue,
-            };
+            // An error here: it is gone.
+            let Ok(is_crowded_out) = greetings.begin(&socket, from) else { continue };
             let greeting = Greeting { guard: self.guard.clone(), clock, from, is_crowded_out };
             let (sender, waker) = (greeted.clone(), Arc::clone(&waker));
             let work = move || greeting.run(socket, &sender, &waker);

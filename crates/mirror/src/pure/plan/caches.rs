@@ -112,7 +112,7 @@ mod tests {
     fn what_is_to_be_confirmed_counts_no_more_whatever_it_is() {
         let mut planner = planner();
         let address = Address::new("/a").unwrap();
-        planner.meet(address.clone(), Meeting::default(), after(0));
+        planner.meet(address.clone(), &Meeting::default(), after(0));
         let style = |requested| stored(StatusCode::OK, "text/css", requested);
         assert!(planner.is_current(&address, &style(after(0))));
         planner.outdate("/a");
@@ -127,7 +127,7 @@ mod tests {
         let mut planner = planner();
         let address = Address::new("/a").unwrap();
         let meeting = Meeting { modified: Some(after(100)), ..Meeting::default() };
-        planner.meet(address.clone(), meeting, after(100));
+        planner.meet(address.clone(), &meeting, after(100));
         for (requested, is_current) in [(99, false), (100, true)] {
             let copy = stored(StatusCode::OK, "text/html", after(requested));
             assert_eq!(planner.is_current(&address, &copy), is_current, "{requested}");

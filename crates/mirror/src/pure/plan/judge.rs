@@ -125,9 +125,9 @@ impl Planner {
     fn may_judge(&self, address: &Address) -> bool {
         // Without robots.txt it is not known what it forbids.
         let Some(robots) = &self.robots else { return false };
-        let folded = folded(address.path());
-        let folder = format!("{folded}/");
-        let mut spellings = [address.as_str(), &folded, &folder].into_iter();
+        let as_file = folded(address.path());
+        let as_folder = format!("{as_file}/");
+        let mut spellings = [address.as_str(), &as_file, &as_folder].into_iter();
         spellings.all(|spelling| {
             let is_open = robots.permission(spelling) == Permission::Fetch;
             let is_refused = |it: Address| refusal(&it, Origin::Linked, &self.rules.patterns);

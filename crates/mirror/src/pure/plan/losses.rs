@@ -36,12 +36,20 @@ pub(super) struct Losses {
     has_closed: bool,
     /// The start page was requested.
     saw_start: bool,
-    /// They were requested a second time.
-    is_believed: bool,
-    /// The pass has ended because of them.
-    is_doubted: bool,
+    trust: Trust,
     /// What robots.txt said before the server said that it has no such file.
     robots: Option<Robots>,
+}
+
+/// Whether the pass believes that pages are lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Trust {
+    #[default]
+    Undecided,
+    /// They were requested a second time.
+    Believed,
+    /// The pass has ended because of them.
+    Doubted,
 }
 
 #[derive(Debug)]
@@ -85,10 +93,10 @@ impl Planner {
             _ => return false,
         };
         let is_old = self.doubted.is_some_and(|since| now.since(since) >= AGAIN_AFTER);
-        if self.losses.is_believed || is_old {
+        if self.losses.trust == Trust::Believed || is_old {
             return false;
         }
-        if self.losses.is_doubted {
+        if self.losses.trust == Trust::Doubted {
             return true;
         }
         self.losses.has_closed |= is_closed;
@@ -110,7 +118,7 @@ impl Planner {
     /// it is confirmed, and nor is the rest.
     fn doubt(&mut self, now: Timestamp) {
         self.doubted.get_or_insert(now);
-        self.losses.is_doubted = true;
+        self.losses.trust = Trust::Doubted;
         // Of two for one page, the first one is from before the pass.
         let withheld = std::mem::take(&mut self.losses.withheld).into_iter().rev();
         for Withheld { address, was_outdated } in withheld {
@@ -132,7 +140,7 @@ impl Planner {
     /// any.
     pub(super) fn checks_losses(&mut self) -> bool {
         let Some(pass) = &mut self.pass else { return false };
-        if self.losses.is_believed || self.losses.withheld.is_empty() {
+        if self.losses.trust == Trust::Believed || self.losses.withheld.is_empty() {
             return false;
         }
         let start = Address::new(START).filter(|it| {
@@ -147,7 +155,7 @@ impl Planner {
             self.losses.withheld.push(Withheld { address: start, was_outdated });
             return true;
         }
-        self.losses.is_believed = true;
+        self.losses.trust = Trust::Believed;
         for Withheld { address, .. } in self.losses.withheld.drain(..) {
             pass.push_once_more(address);
         }

@@ -207,7 +207,7 @@ impl Planner {
                 modified: link.modified,
                 linked_by: Some(address.clone()),
             };
-            self.meet(target, meeting, now);
+            self.meet(target, &meeting, now);
         }
     }
 
@@ -227,7 +227,7 @@ impl Planner {
             let linked_by = Some(entry.address.clone());
             let origin = Origin::Linked;
             let meeting = Meeting { origin, depth, is_hint, linked_by, ..Meeting::default() };
-            self.meet(target, meeting, now);
+            self.meet(target, &meeting, now);
         }
     }
 

@@ -65,7 +65,7 @@ impl Store for Folder {
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {
-        let result = self.with_room(|it| it.flush_journal());
+        let result = self.with_room(super::Folder::flush_journal);
         self.explained(result)
     }
 

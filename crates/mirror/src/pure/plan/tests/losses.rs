@@ -6,7 +6,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// A site of 27 pages, mirrored a day ago.
 fn mirrored() -> World {
-    let mut world = World::new(rules(), site);
+    let mut world = World::new(rules(), |path| Some(site(path)));
     world.whole();
     assert_eq!(world.pages().len(), 27);
     world.later(24);
@@ -14,13 +14,13 @@ fn mirrored() -> World {
     world
 }
 
-fn site(path: &str) -> Option<Served> {
+fn site(path: &str) -> Served {
     let all = links((b'a'..=b'z').map(|it| format!("/{}/", char::from(it))));
-    Some(match path {
+    match path {
         "/" => html(&all),
         path if path.len() == 3 => html("x"),
         _ => status(404),
-    })
+    }
 }
 
 #[test]
@@ -35,7 +35,7 @@ fn a_server_that_knows_no_page_while_it_starts_loses_nothing() {
     assert!(!is_doubtful(&world), "pages are given as before");
     assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Errors));
     // It has started.
-    world.serve = Box::new(site);
+    world.serve = Box::new(|path| Some(site(path)));
     world.now = world.now.plus(MINUTE);
     let report = world.whole();
     assert!(!report.was_cut && !report.is_doubted && report.deleted == 0, "{report:?}");
@@ -67,7 +67,7 @@ fn what_a_server_says_is_closed_is_given_to_no_client_before_it_is_confirmed() {
     assert_eq!(world.pages().len(), 27, "nothing is deleted");
     let is_doubtful = |path: &str| world.planner.page(&at(path)).unwrap().is_doubtful();
     assert!(is_doubtful("/") && is_doubtful("/z/"));
-    world.serve = Box::new(site);
+    world.serve = Box::new(|path| Some(site(path)));
     let report = world.whole();
     assert_eq!((report.was_cut, report.deleted, world.pages().len()), (false, 0, 27));
     assert!(
@@ -81,7 +81,7 @@ fn without_half_of_its_pages_a_site_is_out_of_order_and_with_some_less_it_is_not
         move |path: &str| {
             let letter = path.chars().nth(1);
             let is_lost = path.len() == 3 && letter.is_some_and(|it| (first..=last).contains(&it));
-            if is_lost { Some(status(410)) } else { site(path) }
+            Some(if is_lost { status(410) } else { site(path) })
         }
     };
     let mut world = mirrored();
@@ -105,7 +105,7 @@ fn of_a_few_lost_pages_the_start_page_decides() {
         world.planner.outdate("/a/");
         world.serve = Box::new(move |path| {
             let is_up = is_started && path != "/a/";
-            if is_up { site(path) } else { Some(status(404)) }
+            Some(if is_up { site(path) } else { status(404) })
         });
         let report = world.refresh();
         assert!(world.asked.contains(&"/".to_owned()), "{:?}", world.asked);
@@ -118,10 +118,8 @@ fn of_a_few_lost_pages_the_start_page_decides() {
 #[test]
 fn the_rules_of_robots_txt_do_not_go_with_it() {
     let serve = |path: &str| {
-        if path == "/robots.txt" {
-            return Some(html("User-agent: nightwatt\nDisallow: /private/\n"));
-        }
-        site(path)
+        let robots = || html("User-agent: nightwatt\nDisallow: /private/\n");
+        Some(if path == "/robots.txt" { robots() } else { site(path) })
     };
     let mut world = World::new(rules(), serve);
     world.whole();
