@@ -27,8 +27,8 @@ impl Asked<'_> {
             None => self.answer_plainly(body).await,
         };
         let Some(compressor) = &site.compressor else { return (response, how) };
-        let (target, is_sent) = (
-            &self.facts.target, matches!(how.answered, Answered::Server | Answered::Held));
+        let (target, is_sent) =
+            (&self.facts.target, matches!(how.answered, Answered::Server | Answered::Held));
         let is_stored = matches!(
             how.answered,
             Answered::Cache | Answered::Stale | Answered::NotModified | Answered::Mirror
