@@ -25,6 +25,11 @@ pub(crate) fn load(args: &ConfigArgs) -> Result<Config, Failure> {
     Config::load(&args.config).map_err(|error| unusable(args, &error))
 }
 
+/// The same for a gateway that serves with it.
+pub(crate) fn load_to_serve(args: &ConfigArgs) -> Result<Config, Failure> {
+    Config::load_to_serve(&args.config).map_err(|error| unusable(args, &error))
+}
+
 fn unusable(args: &ConfigArgs, error: &ConfigError) -> Failure {
     let path = args.config.display();
     let hint = match error {

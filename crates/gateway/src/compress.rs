@@ -90,6 +90,13 @@ pub(crate) enum WhyNot {
     Secret,
 }
 
+/// Status and fields of the stored answer, beside a 304 that has few of them.
+#[derive(Debug, Clone)]
+pub(crate) struct WholeAnswer {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+}
+
 /// Compresses answers of a site.
 pub(crate) struct Compressor {
     config: CompressionConfig,
@@ -119,7 +126,47 @@ impl Compressor {
         })
     }
 
-    /// The answer as its client gets it.
+    /// Notes in an answer, which may be a stored one, that clients get it in different codings (RFC 9110, 12.5.5): all
+    /// answers to `GET` and `HEAD` have the `Vary` that the whole answer has (9.3.2, 15.3.7, 15.4.5).
+    pub(crate) fn mark(&self, parts: &Parts, target: &str, response: &mut Response<Answer>) {
+        let is_known = response.status() == StatusCode::NOT_MODIFIED;
+        if is_known && asks_weakly(&parts.headers, response.headers()) {
+            weaken(response.headers_mut());
+        }
+        let whole = response.extensions_mut().remove::<WholeAnswer>();
+        let (status, headers) = (response.status(), response.headers());
+        let varies = matches!(parts.method, Method::GET | Method::HEAD)
+            && match whole {
+                Some(whole) => self.varies(target, whole.status, &whole.headers),
+                None => self.varies(target, status, headers),
+            };
+        if varies {
+            add_vary(response.headers_mut());
+        }
+    }
+
+    /// Whether other clients get the answer to a `GET` in another coding, by the status and fields of an answer to `GET`
+    /// or `HEAD`. Clients without a name get more than others compressed.
+    pub(crate) fn varies(&self, target: &str, status: StatusCode, headers: &HeaderMap) -> bool {
+        let asked = Asked { method: &Method::GET, target, sender: Sender::ANONYMOUS };
+        let value = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok());
+        let length = match status {
+            StatusCode::PARTIAL_CONTENT => {
+                value(CONTENT_RANGE).and_then(|range| range.rsplit_once('/')).map(|it| it.1)
+            }
+            // A server's 304 names no type: then the answer may be one that shrinks.
+            StatusCode::NOT_MODIFIED if !headers.contains_key(CONTENT_TYPE) => {
+                return !is_fixed(headers);
+            }
+            StatusCode::NOT_MODIFIED => None,
+            _ if !has_body(status) || headers.contains_key(CONTENT_RANGE) => return false,
+            _ => value(CONTENT_LENGTH),
+        };
+        let length = length.and_then(|it| it.parse().ok());
+        self.why_not_whole(&asked, headers, length).is_none()
+    }
+
+    /// The answer of the server as its client gets it; it is marked already.
     pub(crate) fn pass(
         &self,
         parts: &Parts,
@@ -127,17 +174,13 @@ impl Compressor {
         sender: Sender,
         mut response: Response<Answer>,
     ) -> Response<Answer> {
-        let is_known = response.status() == StatusCode::NOT_MODIFIED;
-        if is_known && asks_weakly(&parts.headers, response.headers()) {
-            weaken(response.headers_mut());
-        }
         let asked = Asked { method: &parts.method, target, sender };
         let length = response.body().size_hint().exact();
         if self.why_not(&asked, response.status(), response.headers(), length).is_some() {
             return response;
         }
         // Also if this client gets it as it is: another would not.
-        response.headers_mut().append(VARY, HeaderValue::from_static("accept-encoding"));
+        add_vary(response.headers_mut());
         let accepted = parts.headers.get_all(ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes);
         let Some(coding) = accepted::best(accepted) else { return response };
         let place = Arc::clone(&self.room).try_acquire_owned();
@@ -164,14 +207,21 @@ impl Compressor {
         headers: &HeaderMap,
         length: Option<u64>,
     ) -> Option<WhyNot> {
-        let has_body = !matches!(status.as_u16(), 100..=199 | 204 | 205 | 206 | 304);
-        if *asked.method == Method::HEAD || !has_body || headers.contains_key(CONTENT_RANGE) {
+        let is_part = !has_body(status) || status == StatusCode::PARTIAL_CONTENT;
+        if *asked.method == Method::HEAD || is_part || headers.contains_key(CONTENT_RANGE) {
             return Some(WhyNot::Status);
         }
-        let is_fixed = headers.contains_key(CONTENT_ENCODING)
-            || has_directive(headers, "no-transform")
-            || CHECKSUMS.iter().any(|name| headers.contains_key(*name));
-        if is_fixed {
+        self.why_not_whole(asked, headers, length)
+    }
+
+    /// Why an answer that is whole is not compressed; nothing if it may be.
+    fn why_not_whole(
+        &self,
+        asked: &Asked<'_>,
+        headers: &HeaderMap,
+        length: Option<u64>,
+    ) -> Option<WhyNot> {
+        if is_fixed(headers) {
             return Some(WhyNot::Fixed);
         }
         let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
@@ -232,6 +282,31 @@ impl Asked<'_> {
     /// A form could choose a part of the answer.
     fn has_no_content(&self) -> bool {
         *self.method == Method::GET && !self.sender.has(Sender::CONTENT)
+    }
+}
+
+/// Whether answers with a status have a body.
+fn has_body(status: StatusCode) -> bool {
+    !matches!(status.as_u16(), 100..=199 | 204 | 205 | 304)
+}
+
+/// Whether an answer is compressed already, or must not be changed.
+fn is_fixed(headers: &HeaderMap) -> bool {
+    headers.contains_key(CONTENT_ENCODING)
+        || has_directive(headers, "no-transform")
+        || CHECKSUMS.iter().any(|name| headers.contains_key(*name))
+}
+
+/// Adds `Accept-Encoding` to the fields that the answer depends on, unless it is there.
+pub(crate) fn add_vary(headers: &mut HeaderMap) {
+    let values = headers.get_all(VARY).iter();
+    let mut names = values.flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let is_there = names.any(|name| {
+        let name = name.trim_ascii();
+        name == b"*" || name.eq_ignore_ascii_case(ACCEPT_ENCODING.as_str().as_bytes())
+    });
+    if !is_there {
+        headers.append(VARY, HeaderValue::from_static("accept-encoding"));
     }
 }
 

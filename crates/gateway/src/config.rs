@@ -69,7 +69,7 @@ pub(crate) use self::field_names::is_free;
 pub(crate) use self::forward_auth::ADDRESS as SIGN_IN_ADDRESS;
 pub use self::forward_auth::{AuthUrl, ForwardAuthConfig};
 pub use self::gate::GateConfig;
-pub use self::holidays::read_holidays;
+pub use self::holidays::{OddEvents, read_holidays};
 pub use self::htpasswd::Users;
 pub use self::in_use::{InUseConfig, Preset};
 pub(crate) use self::in_use::{Question, TokenField};
@@ -319,12 +319,22 @@ fn default_watch() -> Duration {
 impl Config {
     /// Reads and checks a file.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        Self::load_with(path, OddEvents::Refuse)
+    }
+
+    /// The same for a gateway that serves: the log warns of events of `holidays` that cannot be understood, since one of
+    /// them must not stop it.
+    pub fn load_to_serve(path: &Path) -> Result<Self, ConfigError> {
+        Self::load_with(path, OddEvents::Skip)
+    }
+
+    fn load_with(path: &Path, odd: OddEvents) -> Result<Self, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         let name = path.display().to_string();
         let mut config = Self::parse(&text, &name)?;
         config
-            .read_other_files()
+            .read_other_files(odd)
             .map_err(|(key, message)| ConfigError::value(&name, &text, &key, message))?;
         Ok(Self { file: Some(path.to_owned()), ..config })
     }
@@ -351,10 +361,11 @@ impl Config {
     }
 
     /// Reads the files of holidays, users and authorities.
-    fn read_other_files(&mut self) -> Result<(), Wrong> {
-        read_holidays(&mut self.scenario).map_err(|text| ("scenario.holidays".to_owned(), text))?;
+    fn read_other_files(&mut self, odd: OddEvents) -> Result<(), Wrong> {
+        let read = read_holidays(&mut self.scenario, odd);
+        read.map_err(|text| ("scenario.holidays".to_owned(), text))?;
         for (index, site) in self.site.iter_mut().enumerate() {
-            site.read_files().map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+            site.read_files(odd).map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
         }
         self.gather_authorities();
         if let Some(tls) = &mut self.tls {

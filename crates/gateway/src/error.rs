@@ -3,6 +3,7 @@
 mod certificate;
 mod webhook;
 
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -16,8 +17,10 @@ use crate::hand_over_error::HandOverError;
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// It cannot listen on an address.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("`{key}`: cannot listen on {address}: {source}")]
     Listen {
+        /// The key of the configuration that names the address.
+        key: &'static str,
         /// Which one.
         address: SocketAddr,
         /// Why.
@@ -163,7 +166,7 @@ impl StartError {
     pub fn is_of_this_user(&self) -> bool {
         if let Self::Password { path, .. } = self {
             let opened = std::fs::File::open(path);
-            return opened.is_err_and(|it| it.kind() == std::io::ErrorKind::PermissionDenied);
+            return opened.is_err_and(|it| it.kind() == ErrorKind::PermissionDenied);
         }
         if let Self::InUse { denied, .. } = self {
             return *denied;
@@ -176,22 +179,13 @@ impl StartError {
         else {
             return false;
         };
-        source.kind() == std::io::ErrorKind::PermissionDenied
+        source.kind() == ErrorKind::PermissionDenied
     }
 
     /// What to try next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Listen { source, .. } if source.kind() == std::io::ErrorKind::AddrInUse => Some(
-                "another program listens there: `ss -ltnp` shows which; stop it, or change `listen` (or `admin`)",
-            ),
-            Self::Listen { source, .. }
-                if source.kind() == std::io::ErrorKind::PermissionDenied =>
-            {
-                Some(
-                    "ports below 1024 need root or CAP_NET_BIND_SERVICE; choose a higher one in `listen`",
-                )
-            }
+            Self::Listen { key, source, .. } => listen_hint(key, source.kind()),
             Self::Taken { .. } | Self::Locked { .. } => Some(
                 "take its place with `--replace`, stop it, or give this one another `state_dir` (and `control_socket`)",
             ),
@@ -230,13 +224,32 @@ impl StartError {
                 Some("the system gives no more threads or descriptors: raise their limits")
             }
             Self::Power { source, .. } => Some(source.hint()),
-            Self::Listen { .. } | Self::Pool { .. } => None,
+            Self::Pool { .. } => None,
         }
     }
 }
 
+/// What to try if an address cannot be had, by its key.
+fn listen_hint(key: &str, kind: ErrorKind) -> Option<&'static str> {
+    Some(match (kind, key) {
+        (ErrorKind::AddrInUse, "udp.listen") => {
+            "another program listens there: `ss -lunp` shows which; stop it, or write another port at that key"
+        }
+        (ErrorKind::AddrInUse, _) => {
+            "another program listens there: `ss -ltnp` shows which; stop it, or write another port at that key"
+        }
+        (ErrorKind::PermissionDenied, _) => {
+            "ports below 1024 need root or CAP_NET_BIND_SERVICE; write a higher one at that key"
+        }
+        (ErrorKind::AddrNotAvailable, _) => {
+            "this machine has no such address: `ip address` shows those that it has; write one of them at that key"
+        }
+        _ => return None,
+    })
+}
+
 fn disk_cache_words(error: &std::io::Error) -> String {
-    if error.kind() == std::io::ErrorKind::WouldBlock {
+    if error.kind() == ErrorKind::WouldBlock {
         return "another gateway has it open".to_owned();
     }
     error.to_string()

@@ -33,6 +33,7 @@ use crate::accounting::{ANSWER, Asker, refused};
 use crate::authority::Authority;
 use crate::body::Answer;
 use crate::client_facts;
+use crate::compress::add_vary;
 use crate::config::Config;
 use crate::exchange::Exchange;
 use crate::facts::{FORWARDED_PROTO_NAME, Peer, REQUEST_ID_NAME, RequestId, is_https, is_plain_id};
@@ -333,6 +334,11 @@ impl Client {
             };
             let status = CacheStatus::hit().ttl(object.stored.ttl(now));
             let mut response = from_store(&anybody, object, now, &status);
+            // The target does not count: sites with rules of access are not served here.
+            let (code, headers) = (response.status(), response.headers());
+            if site.compressor.as_ref().is_some_and(|it| it.varies("/", code, headers)) {
+                add_vary(response.headers_mut());
+            }
             if let Some(hsts) = site.hsts.clone().filter(|_| secure) {
                 response.headers_mut().insert(STRICT_TRANSPORT_SECURITY, hsts);
             }

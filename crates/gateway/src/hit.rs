@@ -11,6 +11,7 @@ use nightwatt_httpcache::{
 };
 
 use crate::body::Answer;
+use crate::compress::WholeAnswer;
 use crate::facts::Facts;
 use crate::store::Object;
 
@@ -40,6 +41,13 @@ pub(crate) fn from_store(
     let stored = &object.stored;
     let length = object.body.len() as u64;
     let head_only = *request.method == Method::HEAD;
+    let whole_headers = || {
+        let mut headers = stored.response_headers(now);
+        if !headers.contains_key(CONTENT_LENGTH) && stored.status() != StatusCode::NO_CONTENT {
+            headers.insert(CONTENT_LENGTH, length.into());
+        }
+        headers
+    };
     let (code, mut headers, body) = if stored.precondition(request) == Precondition::NotModified {
         (StatusCode::NOT_MODIFIED, stored.not_modified_headers(now), Bytes::new())
     } else {
@@ -55,15 +63,7 @@ pub(crate) fn from_store(
                 range::unsatisfiable_headers(length),
                 Bytes::new(),
             ),
-            RangeAnswer::Whole => {
-                let mut headers = stored.response_headers(now);
-                if !headers.contains_key(CONTENT_LENGTH)
-                    && stored.status() != StatusCode::NO_CONTENT
-                {
-                    headers.insert(CONTENT_LENGTH, length.into());
-                }
-                (stored.status(), headers, object.body.clone())
-            }
+            RangeAnswer::Whole => (stored.status(), whole_headers(), object.body.clone()),
         }
     };
     status.append_to(&mut headers);
@@ -73,6 +73,10 @@ pub(crate) fn from_store(
     let mut response = Response::new(if head_only { Answer::empty() } else { Answer::whole(body) });
     *response.status_mut() = code;
     *response.headers_mut() = headers;
+    if code == StatusCode::NOT_MODIFIED {
+        let whole = WholeAnswer { status: stored.status(), headers: whole_headers() };
+        response.extensions_mut().insert(whole);
+    }
     response
 }
 

@@ -16,6 +16,7 @@ use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::ledger::{Bill, Hour, Metered, Part};
 use nightwatt_policy::manager::Hindrance;
+use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sla::Broken;
 
 use crate::access::Answered;
@@ -27,7 +28,7 @@ use crate::shadow::WouldDelay;
 use crate::site::Site;
 use crate::status::{
     ConnectionsStatus, HourStatus, InUseStatus, JobStatus, LedgerStatus, MachineStatus,
-    MagicPacketsStatus, MeterStatus, Parts, ShadowStatus, SiteStatus, Status,
+    MagicPacketsStatus, MeterStatus, Parts, ShadowStatus, SiteStatus, Status, TimeZoneStatus,
 };
 use crate::supervisor::SupervisorStatus;
 
@@ -78,12 +79,23 @@ impl Gateway {
 
     /// The status of a site.
     pub(crate) fn site_status(&self, site: &Site) -> SiteStatus {
-        site.status(self.passed_through_to(&site.name))
+        SiteStatus {
+            time_zone: self.zone_of(&site.scenario),
+            ..site.status(self.passed_through_to(&site.name))
+        }
     }
 
     /// The status of a machine.
     pub(crate) fn machine_status(&self, machine: &Machine) -> MachineStatus {
-        machine.status(self.passed_through_to(&machine.name))
+        MachineStatus {
+            time_zone: self.zone_of(&self.serving.config.scenario),
+            ..machine.status(self.passed_through_to(&machine.name))
+        }
+    }
+
+    /// The time zone, if a scenario has hours.
+    fn zone_of(&self, scenario: &Scenario) -> Option<TimeZoneStatus> {
+        scenario.has_hours().then(|| TimeZoneStatus::of(&self.serving.clock))
     }
 }
 
@@ -108,6 +120,7 @@ impl Site {
             kept_awake_by: self.used(&server).or_else(|| kept_awake_by(&server, connections)),
             in_use: self.in_use_status(),
             awake_hours_in_s: server.awake_hours_in.map(|time| time.as_secs_f64()),
+            time_zone: None,
             failures: server.failures,
             failure: last_failure(&server),
             retry_after_s: server.blocked_for.as_secs_f64(),
@@ -201,6 +214,7 @@ impl Machine {
             kept_awake_by: kept_awake_by(&machine, connections)
                 .filter(|_| machine.in_flight <= connections),
             awake_hours_in_s: machine.awake_hours_in.map(|time| time.as_secs_f64()),
+            time_zone: None,
             failures: machine.failures,
             failure: last_failure(&machine),
             retry_after_s: machine.blocked_for.as_secs_f64(),

@@ -106,8 +106,9 @@ pub(crate) fn all(config: &Config) -> Vec<SocketAddr> {
 }
 
 /// Listens at an address, which is one of `all` of the configuration. Connections wait in the kernel until they are
-/// served.
+/// served. Errors name the key of the address.
 pub(crate) fn bind(
+    key: &'static str,
     configured: SocketAddr,
     all: &[SocketAddr],
     inherited: &mut Inherited,
@@ -118,7 +119,8 @@ pub(crate) fn bind(
         Some(socket) => adopt(socket),
         None => bind_one(configured, has_v4),
     };
-    let listener = listener.map_err(|source| StartError::Listen { address: configured, source })?;
+    let failed = |source| StartError::Listen { key, address: configured, source };
+    let listener = listener.map_err(failed)?;
     let address = listener.local_addr().unwrap_or(configured);
     Ok(Bound { configured, address, listener })
 }
@@ -166,6 +168,18 @@ pub(crate) struct Fronts {
     pub(crate) serving: Live<Serving>,
 }
 
+impl Spoken {
+    /// The key of the configuration that names addresses for it.
+    pub(crate) const fn key(self) -> &'static str {
+        match self {
+            Self::Http => "listen",
+            Self::Https => "tls.listen",
+            Self::Anything => "tcp.listen",
+            Self::Questions => "gate.listen",
+        }
+    }
+}
+
 /// A socket that is being served.
 pub(crate) struct Post {
     pub(crate) spoken: Spoken,
@@ -188,7 +202,8 @@ impl Post {
     ) -> Result<Self, StartError> {
         let Bound { configured, address, listener } = bound;
         let socket = listener.as_fd().try_clone_to_owned();
-        let socket = socket.map_err(|source| StartError::Listen { address, source })?;
+        let failed = |source| StartError::Listen { key: spoken.key(), address, source };
+        let socket = socket.map_err(failed)?;
         let (orders, ordered) = watch::channel(Orders::Accept);
         let at = Listening { listener, spoken, configured };
         let task = tokio::spawn(accept(live.clone(), at, Arc::clone(room), ordered));

@@ -63,10 +63,13 @@ impl Headers {
         self.removed.iter().chain(set).any(|own| reads_alike(own, name))
     }
 
-    fn apply(&self, headers: &mut HeaderMap) {
+    fn remove(&self, headers: &mut HeaderMap) {
         for name in &self.removed {
             headers.remove(name);
         }
+    }
+
+    fn set(&self, headers: &mut HeaderMap) {
         for (name, value) in &self.set {
             headers.insert(name, value.clone());
         }
@@ -198,9 +201,9 @@ impl PathRule {
         {
             headers.insert(HeaderName::from_static("x-forwarded-prefix"), prefix);
         }
-        // In other spellings too: a server may read them as the same name.
+        // All that are removed or set, in other spellings too: a server may read them as the same name.
         remove_alike(headers, |name| self.withholds(name));
-        self.request.apply(headers);
+        self.request.set(headers);
     }
 
     /// Whether the server gets this field from no client.
@@ -210,7 +213,8 @@ impl PathRule {
 
     /// The fields of an answer, as the client gets them.
     pub(crate) fn change_answer(&self, headers: &mut HeaderMap) {
-        self.response.apply(headers);
+        self.response.remove(headers);
+        self.response.set(headers);
     }
 
     /// What is behind the prefix, without slashes at its beginning, and with the query.

@@ -30,7 +30,7 @@ impl BoundPort {
         inherited: &mut Inherited,
     ) -> Result<Self, StartError> {
         let has_v4 = all.iter().any(|it| it.is_ipv4() && it.port() == configured.port());
-        let failed = |source| StartError::Listen { address: configured, source };
+        let failed = |source| StartError::Listen { key: "udp.listen", address: configured, source };
         let socket = match inherited.take_datagrams(configured) {
             Some(socket) => Socket::adopt(socket),
             None => Socket::bind(configured, has_v4),

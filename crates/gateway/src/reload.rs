@@ -239,7 +239,10 @@ impl Running {
                 continue;
             }
             let (address, spoken) = wanted;
-            bound.push((listen::bind(address, &all, &mut Inherited::default())?, spoken));
+            bound.push((
+                listen::bind(spoken.key(), address, &all, &mut Inherited::default())?,
+                spoken,
+            ));
         }
         Ok(bound)
     }

@@ -192,10 +192,7 @@ fn claim(
 
 /// Warns if there are hours, and nothing names the zone in which they are.
 fn look_for_zone(config: &Config, clock: &Clock) {
-    let has_hours = |site| {
-        let scenario = config.scenario_of(site);
-        !(scenario.awake.is_empty() && scenario.never_sleep.is_empty())
-    };
+    let has_hours = |site| config.scenario_of(site).has_hours();
     if let Some(error) = clock.zone_name().err().filter(|_| config.site.iter().any(has_hours)) {
         tracing::warn!(
             error,
@@ -252,11 +249,12 @@ pub(crate) fn drive_disk(live: &Live<Gateway>) -> Option<JoinHandle<()>> {
 /// Listens at every address of a configuration: for clients, and for monitors.
 fn bind(config: &Config, inherited: &mut Inherited) -> Result<AllBound, StartError> {
     let all = listen::all(config);
-    let bind = |(address, spoken)| Ok((listen::bind(address, &all, inherited)?, spoken));
-    let bound =
-        listen::posts(config).into_iter().map(bind).collect::<Result<Vec<_>, StartError>>()?;
+    let mut bound = Vec::new();
+    for (address, spoken) in listen::posts(config) {
+        bound.push((listen::bind(spoken.key(), address, &all, inherited)?, spoken));
+    }
     // In the order of a hand-over: addresses with port 0 cannot be distinguished otherwise.
-    let admin = config.admin.as_ref().map(|it| listen::bind(it.listen, &all, inherited));
+    let admin = config.admin.as_ref().map(|it| listen::bind(it.key(), it.listen, &all, inherited));
     Ok((bound, admin.transpose()?))
 }
 
@@ -289,7 +287,8 @@ impl AdminPost {
     ) -> Result<(Self, SocketAddr), StartError> {
         let Bound { configured, address, listener } = bound;
         let socket = listener.as_fd().try_clone_to_owned();
-        let socket = socket.map_err(|source| StartError::Listen { address, source })?;
+        let failed = |source| StartError::Listen { key: "admin", address, source };
+        let socket = socket.map_err(failed)?;
         let task = Some(admin::serve(live, Arc::clone(&guard), listener));
         Ok((Self { configured, guard, socket, task }, address))
     }

@@ -9,6 +9,7 @@ mod magic_packets;
 mod mirror;
 mod pool;
 mod tcp;
+mod time_zone;
 mod tls;
 mod udp;
 
@@ -26,6 +27,7 @@ pub use self::magic_packets::MagicPacketsStatus;
 pub use self::mirror::MirrorStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
+pub use self::time_zone::TimeZoneStatus;
 pub use self::tls::{CertificateStatus, RenewalStatus, TlsStatus};
 pub use self::udp::UdpStatus;
 use crate::config::SiteKind;
@@ -140,6 +142,9 @@ pub struct MachineStatus {
     /// Seconds until it is woken for the hours in which it is to be awake, if it has such, and they have not begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awake_hours_in_s: Option<f64>,
+    /// By which clock its hours of `awake` and `never_sleep` are, if it has such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<TimeZoneStatus>,
     /// Failed wake-ups in a row.
     pub failures: u32,
     /// Why the last one failed.
@@ -177,6 +182,9 @@ pub struct SiteStatus {
     /// Seconds until it is woken for the hours in which it is to be awake, if it has such, and they have not begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awake_hours_in_s: Option<f64>,
+    /// By which clock its hours of `awake` and `never_sleep` are, if it has such.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_zone: Option<TimeZoneStatus>,
     /// Failed wake-ups in a row.
     pub failures: u32,
     /// Why the last one failed.

@@ -99,6 +99,56 @@ impl Default for Server {
     }
 }
 
+const DAY: Duration = Duration::from_hours(24);
+
+/// What figures and lengths must be.
+const WATTS: &str = "watts must be a number from 0 to 100,000";
+const JOULES: &str = "joules must be a number from 0 to 100,000,000";
+const SHARE: &str = "a share must lie between 0 and 1";
+const WITHIN_A_DAY: &str = "it must last from 0 to 24h";
+
+/// Checks figures, each with its key, its most and its rule.
+fn check_figures(figures: &[(&'static str, f64, f64, &'static str)]) -> Result<(), BadValue> {
+    for &(key, value, most, rule) in figures {
+        if !(0.0..=most).contains(&value) {
+            return Err(BadValue { key, value: value.to_string(), rule });
+        }
+    }
+    Ok(())
+}
+
+impl Server {
+    /// Checks that every figure can be true; keys begin with `server.`.
+    ///
+    /// # Errors
+    ///
+    /// If one cannot.
+    pub fn check(&self) -> Result<(), BadValue> {
+        check_figures(&[
+            ("server.on_w", self.on_w, 1e5, WATTS),
+            ("server.off_w", self.off_w, 1e5, WATTS),
+            ("server.switch_j", self.switch_j, 1e8, JOULES),
+            ("server.uncertainty", self.uncertainty, 1.0, SHARE),
+        ])?;
+        if self.off_w > self.on_w {
+            let rule = "a server asleep cannot draw more than awake (`server.on_w`)";
+            return Err(BadValue { key: "server.off_w", value: self.off_w.to_string(), rule });
+        }
+        for (key, value) in [
+            ("server.wake_time", self.wake_time),
+            ("server.sleep_time", self.sleep_time),
+            ("server.min_on", self.min_on),
+            ("server.quiet", self.quiet),
+        ] {
+            if value > DAY {
+                let value = duration_text::format(value);
+                return Err(BadValue { key, value, rule: WITHIN_A_DAY });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The machine that stays awake.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -239,16 +289,9 @@ impl Scenario {
         self.sla.forms()
     }
 
-    fn check_asleep(&self) -> Result<(), BadValue> {
-        if self.server.off_w > self.server.on_w {
-            let rule = "a server asleep cannot draw more than awake (`server.on_w`)";
-            return Err(BadValue {
-                key: "server.off_w",
-                value: self.server.off_w.to_string(),
-                rule,
-            });
-        }
-        Ok(())
+    /// Whether there are hours of the local day that decide about sleep.
+    pub fn has_hours(&self) -> bool {
+        !(self.awake.is_empty() && self.never_sleep.is_empty())
     }
 
     fn check_hours(&self) -> Result<(), BadValue> {
@@ -261,9 +304,7 @@ impl Scenario {
 
     /// Checks that no length of time keeps the server awake for ever, or is no time at all.
     fn check_lengths(&self) -> Result<(), BadValue> {
-        const DAY: Duration = Duration::from_hours(24);
-        const WITHIN_A_DAY: &str = "it must last from 0 to 24h";
-        let Self { server, sla, crawl_window, .. } = self;
+        let Self { sla, crawl_window, .. } = self;
         let minute = Duration::from_mins(1);
         let lengths = [
             ("sla.window", sla.window, minute..=366 * DAY, "it must last from 1m to 366d"),
@@ -274,10 +315,6 @@ impl Scenario {
                 "it is a time of day: 0 to 24h",
             ),
             ("crawl_window.length", crawl_window.length, Duration::ZERO..=DAY, WITHIN_A_DAY),
-            ("server.wake_time", server.wake_time, Duration::ZERO..=DAY, WITHIN_A_DAY),
-            ("server.sleep_time", server.sleep_time, Duration::ZERO..=DAY, WITHIN_A_DAY),
-            ("server.min_on", server.min_on, Duration::ZERO..=DAY, WITHIN_A_DAY),
-            ("server.quiet", server.quiet, Duration::ZERO..=DAY, WITHIN_A_DAY),
         ];
         for (key, value, range, rule) in lengths {
             if !range.contains(&value) {
@@ -289,24 +326,12 @@ impl Scenario {
 
     /// Checks that every figure can be true.
     pub fn check(&self) -> Result<(), BadValue> {
-        let watts = "watts must be a number from 0 to 100,000";
-        let joules = "joules must be a number from 0 to 100,000,000";
-        let share = "a share must lie between 0 and 1";
-        let figures = [
-            ("server.on_w", self.server.on_w, 1e5, watts),
-            ("server.off_w", self.server.off_w, 1e5, watts),
-            ("server.switch_j", self.server.switch_j, 1e8, joules),
-            ("server.uncertainty", self.server.uncertainty, 1.0, share),
-            ("proxy.power_w", self.proxy.power_w, 1e5, watts),
-            ("delay_price_j", self.delay_price_j, 1e8, joules),
-            ("sla.share", self.sla.share.unwrap_or_default(), 1.0, share),
-        ];
-        for (key, value, most, rule) in figures {
-            if !(0.0..=most).contains(&value) {
-                return Err(BadValue { key, value: value.to_string(), rule });
-            }
-        }
-        self.check_asleep()?;
+        self.server.check()?;
+        check_figures(&[
+            ("proxy.power_w", self.proxy.power_w, 1e5, WATTS),
+            ("delay_price_j", self.delay_price_j, 1e8, JOULES),
+            ("sla.share", self.sla.share.unwrap_or_default(), 1.0, SHARE),
+        ])?;
         self.sla.check()?;
         self.check_hours()?;
         self.check_delay_price()?;

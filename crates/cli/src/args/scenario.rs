@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
+use nightwatt_gateway::config::{OddEvents, read_holidays};
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_savings::analyze::Tables;
@@ -47,7 +48,7 @@ impl ScenarioArgs {
 
     /// A scenario with the options.
     pub(crate) fn applied_to(&self, mut scenario: Scenario) -> Result<Scenario, Failure> {
-        nightwatt_gateway::config::read_holidays(&mut scenario)
+        read_holidays(&mut scenario, OddEvents::Refuse)
             .map_err(|why| Failure::saying(format!("`holidays`: {why}")).into_usage())?;
         if let Some(policy) = &self.policy {
             scenario.policy = policy.clone();

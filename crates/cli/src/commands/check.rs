@@ -21,7 +21,7 @@ use nightwatt_gateway::config::{
     DiskConfig, MachineConfig, MeterConfig, MirrorUrl, SiteConfig, SiteKind, TlsConfig,
     WebhookConfig,
 };
-use nightwatt_gateway::status::CertificateStatus;
+use nightwatt_gateway::status::{CertificateStatus, TimeZoneStatus};
 use nightwatt_gateway::tls::look_over;
 use nightwatt_gateway::webhooks;
 use nightwatt_gateway::{Config, Gateway, StartError};
@@ -519,23 +519,8 @@ fn hours_rows(text: &mut String, scenario: &Scenario) {
     if !scenario.awake.is_empty() {
         row(text, "awake", &awake_words(scenario));
     }
-    if !(scenario.never_sleep.is_empty() && scenario.awake.is_empty()) {
-        row(text, "time zone", &zone_words(&Clock::real()));
-    }
-}
-
-/// By which clock its hours are.
-fn zone_words(clock: &Clock) -> String {
-    let minutes = clock.now().utc_offset / 60;
-    let sign = if minutes < 0 { '-' } else { '+' };
-    let offset = format!("now UTC{sign}{:02}:{:02}", minutes.abs() / 60, minutes.abs() % 60);
-    match clock.zone_name() {
-        Ok(Some(name)) => format!("{name}, {offset}"),
-        Ok(None) => offset,
-        Err(why) => format!(
-            "UTC, since the zone of this machine cannot be read: {why}. Set `TZ` to a name as in `TZ=Europe/Berlin`, \
-             or correct `/etc/localtime` (Debian: install tzdata)"
-        ),
+    if scenario.has_hours() {
+        row(text, "time zone", &TimeZoneStatus::of(&Clock::real()).to_string());
     }
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let manager = ServiceManager::from_environment()?;
     service_manager::forget_environment();
     logging::start(&args.log)?;
-    let config = control::load(&args.config)?;
+    let config = control::load_to_serve(&args.config)?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
     runtime.block_on(serve(args, config, inherited, clock, manager))

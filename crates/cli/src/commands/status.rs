@@ -7,7 +7,8 @@ use std::fmt::Write;
 
 use nightwatt_gateway::status::{
     CertificateStatus, DiskStatus, HourStatus, JobStatus, LedgerStatus, MachineStatus, MeterStatus,
-    MirrorStatus, PoolStatus, ServerStatus, ShadowStatus, SiteStatus, Status, TcpStatus, TlsStatus,
+    MirrorStatus, PoolStatus, ServerStatus, ShadowStatus, SiteStatus, Status, TcpStatus,
+    TimeZoneStatus, TlsStatus,
 };
 
 use crate::ExitStatus;
@@ -246,11 +247,19 @@ fn machine_rows(text: &mut String, it: &MachineStatus) {
         row(text, "kept awake by", reason);
     }
     hours_row(text, it.awake_hours_in_s);
+    zone_row(text, it.time_zone.as_ref());
     failing(text, it.failures, it.retry_after_s);
     last_failure(text, it.failure.as_deref());
     ledger_rows(text, &it.ledger);
     for meter in &it.meters {
         row(text, &format!("{} meter", meter.of), &meter_words(meter));
+    }
+}
+
+/// By which clock its hours are.
+fn zone_row(text: &mut String, zone: Option<&TimeZoneStatus>) {
+    if let Some(zone) = zone {
+        row(text, "time zone", &zone.to_string());
     }
 }
 
@@ -313,6 +322,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
         row(text, "careful", &format!("the probe of use `{}` counts as idle: {why}", probe.name));
     }
     hours_row(text, it.awake_hours_in_s);
+    zone_row(text, it.time_zone.as_ref());
     failing(text, it.failures, it.retry_after_s);
     last_failure(text, it.failure.as_deref());
     if it.in_flight > 0 || it.held > 0 {

@@ -110,6 +110,44 @@ fn a_post_a_short_answer_and_one_without_body_are_left_alone() {
 }
 
 #[test]
+fn an_answer_varies_if_the_whole_one_is_compressed_for_others() {
+    let open = compressor("[site.compression]\nenabled = true");
+    let closed = "[site.compression]\nenabled = true\n[site.access]\nallow = [\"10.0.0.0/8\"]";
+    let closed = compressor(closed);
+    let of = |compressor: &Compressor, target, status: u16, lines: &[(&str, &str)]| {
+        compressor.varies(target, StatusCode::from_u16(status).unwrap(), &fields(lines))
+    };
+    let (long, short) = (("content-length", "1024"), ("content-length", "1023"));
+    for (status, lines, expected) in [
+        (200, &[HTML, long][..], true),
+        (200, &[HTML], true),
+        (200, &[HTML, short], false),
+        (200, &[("content-type", "image/png"), long], false),
+        (404, &[HTML, long], true),
+        (206, &[HTML, ("content-range", "bytes 0-9/1024"), ("content-length", "10")], true),
+        (206, &[HTML, ("content-range", "bytes 0-9/1023"), ("content-length", "10")], false),
+        (206, &[HTML, ("content-range", "bytes 0-9/*")], true),
+        (416, &[HTML, ("content-range", "bytes */1024")], false),
+        (204, &[HTML], false),
+        (304, &[], true),
+        (304, &[("content-encoding", "gzip")], false),
+    ] {
+        assert_eq!(of(&open, "/a", status, lines), expected, "{status} {lines:?}");
+    }
+    assert!(!of(&closed, "/a", 200, &[HTML]) && of(&closed, "/a.js", 200, &[SCRIPT]));
+    assert!(!of(&closed, "/a.js?x", 200, &[SCRIPT]));
+    for (there, vary) in [
+        ("cookie", &["cookie", "accept-encoding"][..]),
+        ("cookie, Accept-Encoding", &["cookie, Accept-Encoding"]),
+        ("*", &["*"]),
+    ] {
+        let mut headers = fields(&[("vary", there)]);
+        add_vary(&mut headers);
+        assert_eq!(headers.get_all("vary").iter().collect::<Vec<_>>(), vary);
+    }
+}
+
+#[test]
 fn types_and_personal_pages_are_as_the_operator_says() {
     let all = compressor("compression = { enabled = true, personal = true, types = [\"Text/*\"] }");
     let asked = Asked { method: &Method::GET, target: "/", sender: NAMED };

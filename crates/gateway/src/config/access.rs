@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::client_certificates::Vouchers;
 use super::forward_auth::ForwardAuthConfig;
 use super::htpasswd::Users;
-use super::{Config, Network, SiteConfig, Wrong, read_holidays, wrong};
+use super::{Config, Network, OddEvents, SiteConfig, Wrong, read_holidays, wrong};
 
 /// The rules for the clients of a site. They hold for all of its paths.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -177,8 +177,9 @@ impl SiteConfig {
     }
 
     /// Reads the files of its holidays, users and authorities, if it has them.
-    pub(super) fn read_files(&mut self) -> Result<(), Wrong> {
-        let read = self.scenario.as_mut().map_or(Ok(()), read_holidays);
+    pub(super) fn read_files(&mut self, odd: OddEvents) -> Result<(), Wrong> {
+        let scenario = self.scenario.as_mut();
+        let read = scenario.map_or(Ok(()), |scenario| read_holidays(scenario, odd));
         read.map_err(|text| ("scenario.holidays".to_owned(), text))?;
         self.read_access()
     }

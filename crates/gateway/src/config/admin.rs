@@ -19,11 +19,20 @@ pub struct AdminConfig {
     pub password_file: Option<PathBuf>,
     /// Names by which browsers may request the dashboard, besides `localhost` and addresses.
     pub hosts: Vec<String>,
+    /// Whether the file has the table.
+    pub is_table: bool,
+}
+
+impl AdminConfig {
+    /// The key that the address has in the file.
+    pub(crate) const fn key(&self) -> &'static str {
+        if self.is_table { "admin.listen" } else { "admin" }
+    }
 }
 
 impl From<SocketAddr> for AdminConfig {
     fn from(listen: SocketAddr) -> Self {
-        Self { listen, password_file: None, hosts: Vec::new() }
+        Self { listen, password_file: None, hosts: Vec::new(), is_table: false }
     }
 }
 
@@ -62,7 +71,7 @@ impl<'de> Visitor<'de> for AddressOrTable {
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AdminConfig, A::Error> {
         let table = Table::deserialize(de::value::MapAccessDeserializer::new(map))?;
         let Table { listen, password_file, hosts } = table;
-        Ok(AdminConfig { listen, password_file, hosts })
+        Ok(AdminConfig { listen, password_file, hosts, is_table: true })
     }
 }
 

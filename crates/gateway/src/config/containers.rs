@@ -4,7 +4,7 @@ use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::docker;
 use serde::Deserialize;
 
-use super::{Config, SiteConfig, Wrong, listening, wrong};
+use super::{Config, OddEvents, SiteConfig, Wrong, listening, wrong};
 use crate::containers::labels::Labelled;
 
 /// Where containers are looked for, and what their sites have in common.
@@ -143,7 +143,7 @@ impl Config {
             listening::check(&config).map_err(|(_, text)| text)?;
         }
         if let Some(site) = config.site.last_mut() {
-            site.read_files().map_err(|(_, text)| text)?;
+            site.read_files(OddEvents::Refuse).map_err(|(_, text)| text)?;
         }
         config.gather_authorities();
         Ok(config)

@@ -79,6 +79,8 @@ impl MachineConfig {
             return wrong("linger", message);
         }
         check_waits(self.wake_timeout, self.sleep_timeout)?;
+        let server = self.server.as_ref().map_or(Ok(()), Server::check);
+        server.map_err(|bad| (bad.key.to_owned(), bad.to_string()))?;
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))
     }
 }

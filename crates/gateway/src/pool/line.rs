@@ -33,7 +33,7 @@ pub(crate) enum Offer {
     Held,
     /// It was at this server, which failed.
     FailedAt(u32),
-    /// Its client may not wake a server: it gets a place at one that is on, after all others. It may have been at a
+    /// Its client may not wake a server, as a crawler: it gets a place at one that is on, after all others. It may have been at a
     /// server that failed.
     Guest { failed_at: Option<u32> },
 }

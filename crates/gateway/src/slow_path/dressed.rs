@@ -26,10 +26,17 @@ impl Asked<'_> {
             Some(rule) => Box::pin(self.answer_by(rule, body)).await,
             None => self.answer_plainly(body).await,
         };
-        if let Some(compressor) = &site.compressor
-            && matches!(how.answered, Answered::Server | Answered::Held | Answered::NotModified)
-        {
-            let target = &self.facts.target;
+        let Some(compressor) = &site.compressor else { return (response, how) };
+        let (target, is_sent) =
+            (&self.facts.target, matches!(how.answered, Answered::Server | Answered::Held));
+        let is_stored = matches!(
+            how.answered,
+            Answered::Cache | Answered::Stale | Answered::NotModified | Answered::Mirror
+        );
+        if is_sent || is_stored {
+            compressor.mark(self.parts, target, &mut response);
+        }
+        if is_sent {
             response = compressor.pass(self.parts, target, self.sender, response);
         }
         (response, how)

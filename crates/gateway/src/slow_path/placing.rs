@@ -76,9 +76,11 @@ impl Asked<'_> {
         Ok(next)
     }
 
-    /// Whether no server is to be woken for it. (In shadow mode none is.)
+    /// Whether no server is to be woken for it: for crawlers and scanners, and by the rules of access. (In shadow mode
+    /// none is.)
     fn is_guest(&self) -> bool {
-        !self.serving.observe && !self.may_wake()
+        let may_wake = self.class.is_admitted() && self.may_wake();
+        !(self.serving.observe || may_wake)
     }
 
     /// Finds a place in the pool for an exchange; returns whether it had to wait, or the answer for a request without a

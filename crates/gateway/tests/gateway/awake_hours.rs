@@ -21,6 +21,8 @@ fn it_is_woken_ahead_of_its_hours_and_sleeps_after_them() {
         stage.at(1800).await;
         let status = stage.status();
         assert_eq!((status.state.as_str(), status.awake_hours_in_s), ("asleep", Some(1795.0)));
+        let zone = status.time_zone.expect("its hours are by a clock");
+        assert_eq!(zone.to_string(), "now UTC+00:00");
         stage.at(HOUR - 6).await;
         assert_eq!(stage.commands(), (0, 0));
         stage.at(HOUR).await;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nightwatt_gateway::config::SiteConfig;
 
-use crate::client::{Ask, Got, get};
+use crate::client::{Ask, Got, ask, get};
 use crate::origin::{Act, Gate, Says, ok, status};
 use crate::passthrough_programs::{has, run, succeeded};
 use crate::stage::{Setup, Stage, awake};
@@ -96,8 +96,8 @@ fn what_is_personal_or_fixed_passes_as_it_is() {
             accepting("/a", both).field("Authorization", "Bearer x"),
             accepting("/a", both).field("X-Api-Key", "x"),
         ];
-        for ask in personal {
-            let got = stage.ask(ask).await;
+        for request in personal {
+            let got = stage.ask(request).await;
             assert_eq!((got.field("content-encoding"), got.text()), (None, &*page));
         }
         for says in [
@@ -139,6 +139,62 @@ fn the_cache_keeps_the_plain_answer_and_a_client_that_has_the_other_is_known() {
         let known = accepting("/b", "br").field("If-None-Match", "W/\"one\"");
         let got = stage.ask(known).await;
         assert_eq!((got.status, got.field("etag")), (304, Some("W/\"one\"")));
+    });
+}
+
+#[test]
+fn stored_answers_heads_parts_and_304s_vary_as_the_whole_answer_does() {
+    let varying = async |stage: &Stage, target: &str, expected: Option<&str>| {
+        let plain = stage.ask(get(target)).await;
+        assert_eq!(plain.how(), (200, "server"), "{target}");
+        assert_eq!(plain.field("vary"), expected, "{target}");
+        // The first is read on the fast path, and the others are not.
+        for (request, how) in [
+            (get(target), (200, "cache")),
+            (
+                get(target).field("Accept", "*/*").field("Cache-Control", "max-age=60"),
+                (200, "cache"),
+            ),
+            (ask("HEAD", target), (200, "cache")),
+            (get(target).field("Range", "bytes=0-4"), (206, "cache")),
+            (get(target).field("If-None-Match", "\"one\""), (304, "not-modified")),
+        ] {
+            let line = String::from_utf8_lossy(&request.bytes()).into_owned();
+            let got = stage.ask(request).await;
+            assert_eq!((got.how(), got.field("vary")), (how, expected), "{line}");
+        }
+    };
+    compresses(awake()).play(async |stage| {
+        let page = page();
+        let kept = |says: Says| says.field("Cache-Control", "max-age=600");
+        stage.origin.says(kept(storable(&page)));
+        varying(stage, "/page", Some("accept-encoding")).await;
+        stage
+            .origin
+            .says(kept(ok(&page).field("Content-Type", "image/png").field("ETag", "\"one\"")));
+        varying(stage, "/picture", None).await;
+        stage.origin.says(kept(storable("short page")));
+        varying(stage, "/short", None).await;
+        // The server's own is not repeated.
+        stage.origin.says(kept(storable(&page)).field("Vary", "Accept-Encoding"));
+        varying(stage, "/own", Some("Accept-Encoding")).await;
+        // A 304 of the server's has no type.
+        for (field, value, expected) in [
+            ("ETag", "\"one\"", Some("accept-encoding")),
+            ("Cache-Control", "no-transform", None),
+            ("Content-Type", "image/png", None),
+        ] {
+            stage.origin.says(status(304, "").field(field, value));
+            let got = stage.ask(get("/other").field("If-None-Match", "\"one\"")).await;
+            assert_eq!((got.how(), got.field("vary")), ((304, "server"), expected), "{value}");
+        }
+        // One that may not get it compressed does not keep it from others.
+        stage.origin.says(html(&page));
+        let got = stage.ask(accepting("/mine", "br").field("Cookie", "session=1")).await;
+        assert_eq!(
+            (got.field("content-encoding"), got.field("vary")),
+            (None, Some("accept-encoding"))
+        );
     });
 }
 

@@ -1,6 +1,8 @@
 //! Orders over the control socket, and shadow mode.
 
 use nightwatt_energy::time::Mono;
+use nightwatt_gateway::Config;
+use nightwatt_gateway::config::AdminConfig;
 use nightwatt_gateway::control::{Order, Reply};
 use nightwatt_gateway::journal::WakeCause;
 use nightwatt_policy::lifecycle::Change;
@@ -243,6 +245,28 @@ fn a_second_gateway_on_the_same_address_disturbs_nothing() {
         let of_others = stage.journal().len() - records;
         assert_eq!(of_others, 2, "it fell asleep: two records, all of the first gateway");
     });
+}
+
+#[test]
+fn an_address_that_cannot_be_had_is_named_with_its_key() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    // An address for documentation (RFC 5737), which no machine has.
+    let foreign: std::net::SocketAddr = "192.0.2.1:9180".parse().unwrap();
+    for (admin, key, advice) in [
+        (AdminConfig::from(address), "`admin`", "`ss -ltnp` shows which"),
+        (AdminConfig { is_table: true, ..address.into() }, "`admin.listen`", "write another port"),
+        (AdminConfig::from(foreign), "`admin`", "`ip address` shows"),
+    ] {
+        awake().play(async |stage| {
+            let listen = admin.listen;
+            let config = Config { admin: Some(admin), ..stage.config.clone() };
+            let error = stage.start_beside(config).err().expect("the address cannot be had");
+            let start = format!("{key}: cannot listen on {listen}: ");
+            assert!(error.to_string().starts_with(&start), "{error}");
+            assert!(error.hint().unwrap().contains(advice), "{:?}", error.hint());
+        });
+    }
 }
 
 #[test]

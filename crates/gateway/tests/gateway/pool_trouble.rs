@@ -363,6 +363,37 @@ fn a_client_that_may_wake_nothing_waits_at_the_servers_that_are_on() {
     });
 }
 
+/// Admission never wakes a server for a crawler: the pool must not either.
+#[test]
+fn a_crawler_waits_at_the_servers_that_are_on() {
+    four().play(async |stage| {
+        let crawler = |path: &str| {
+            get(path)
+                .agent("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)")
+        };
+        stage.at(6).await;
+        takes(stage, 3);
+        let mut crawlers = Vec::new();
+        for number in 0..3 {
+            crawlers.push(ask_beside(stage, crawler(&format!("/{number}"))).await);
+        }
+        let mut how = Vec::new();
+        for one in crawlers {
+            how.push(one.await.unwrap().how().0);
+        }
+        assert_eq!(how, [200, 200, 200]);
+        assert_eq!(stage.now().0.as_secs(), 15, "one after the other");
+        let calls = stage.members.iter().map(|it| it.power.calls().wakes);
+        assert_eq!(calls.collect::<Vec<_>>(), [1, 0, 0, 0]);
+        // A person behind a crawler gets the next server.
+        let first = ask_beside(stage, crawler("/3")).await;
+        let person = ask_beside(stage, get("/4").by_browser()).await;
+        assert_eq!(first.await.unwrap().status, 200);
+        assert_eq!(person.await.unwrap().status, 200);
+        assert_eq!(stage.duties()[1], "on");
+    });
+}
+
 #[test]
 fn a_client_that_may_wake_nothing_goes_to_another_server_that_is_on_if_one_fails() {
     let access = AccessConfig { wake: Some(networks(&["10.0.0.0/8"])), ..AccessConfig::default() };

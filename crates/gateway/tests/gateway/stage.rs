@@ -338,8 +338,12 @@ impl Stage {
 
     /// Starts a gateway beside the one that runs.
     pub(crate) fn start_another(&self) -> Result<Running, StartError> {
+        self.start_beside(self.config.clone())
+    }
+
+    /// The same with another configuration.
+    pub(crate) fn start_beside(&self, config: Config) -> Result<Running, StartError> {
         let boxed: Box<dyn Controller> = Box::new(self.machine.clone());
-        // A site that sleeps with its machine has none.
         let site = self.config.site.first();
         let has_power = site.is_some_and(|site| site.power.is_some());
         let mut controllers: HashMap<String, Box<dyn Controller>> =
@@ -351,7 +355,7 @@ impl Stage {
         }
         let mut options = Options { durable: false, controllers, ..Options::default() };
         (options.observe, options.meters) = (self.observe, self.meters.clone());
-        Gateway::start(self.config.clone(), self.clock.clone(), options)
+        Gateway::start(config, self.clock.clone(), options)
     }
 
     /// The proxy has looked at its server.

@@ -33,7 +33,7 @@ impl Calendar {
     pub fn whole_days(&self) -> WholeDays {
         let mut found = WholeDays::default();
         for event in self.events.iter().filter(|event| !is_cancelled(event)) {
-            if get(event, "DTSTART").is_some_and(|start| start.value.contains('T')) {
+            if get(event, "DTSTART").is_some_and(|it| it.value.contains('T') && !is_date(it)) {
                 found.timed.push(name_of(event));
                 continue;
             }
@@ -47,7 +47,8 @@ impl Calendar {
 
     fn days_of(&self, event: &[Property]) -> Result<Vec<i64>, String> {
         let start = get(event, "DTSTART").ok_or("it has no DTSTART")?;
-        let first = day(&start.value).ok_or_else(|| format!("its DTSTART is `{}`", start.value))?;
+        let wrong = || format!("its DTSTART is `{}`", start.value);
+        let first = day(date_of(&start.value)).ok_or_else(wrong)?;
         let length = length(event, first)?;
         let recurs = event.iter().any(|it| matches!(it.name.as_str(), "RRULE" | "RDATE"));
         if !recurs {
@@ -93,7 +94,10 @@ fn days_s(days: i64) -> u64 {
 fn length(event: &[Property], first: i64) -> Result<i64, String> {
     let days = if let Some(end) = get(event, "DTEND") {
         let wrong = || format!("its DTEND is `{}`", end.value);
-        day(&end.value).ok_or_else(wrong)? - first
+        let (date, time) = end.value.trim().split_once('T').unwrap_or((&end.value, ""));
+        // With a time of day other than midnight, that day counts.
+        let is_within = time.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+        day(date).ok_or_else(wrong)? + i64::from(is_within) - first
     } else if let Some(length) = get(event, "DURATION") {
         let wrong = || format!("its DURATION is `{}`", length.value);
         let seconds = duration(&length.value).ok_or_else(wrong)?.as_secs();
@@ -108,6 +112,16 @@ fn length(event: &[Property], first: i64) -> Result<i64, String> {
     Ok(days.max(1))
 }
 
+/// Whether a property says itself that it is a date.
+fn is_date(property: &Property) -> bool {
+    property.parameters.split(';').any(|it| it.trim().eq_ignore_ascii_case("VALUE=DATE"))
+}
+
+/// The date of a value. Some programs write a time of day behind it: whole days have none.
+fn date_of(written: &str) -> &str {
+    written.split('T').next().unwrap_or_default().trim()
+}
+
 /// `20261224`, as days since 1970.
 fn day(text: &str) -> Option<i64> {
     let text = text.trim();
@@ -118,11 +132,11 @@ fn day(text: &str) -> Option<i64> {
     Some(Date::new(year, month, day.parse().ok()?)?.days())
 }
 
-/// A list of dates, as midnights of UTC. Some programs write a time of day behind them: whole days have none.
+/// A list of dates, as midnights of UTC.
 fn midnights(text: &str) -> Result<String, String> {
     let mut midnights = Vec::new();
     for written in text.split(',') {
-        let date = written.split('T').next().unwrap_or_default().trim();
+        let date = date_of(written);
         day(date).ok_or_else(|| format!("`{written}` is not a date"))?;
         midnights.push(format!("{date}T000000Z"));
     }

@@ -229,4 +229,17 @@ fn a_time_of_day_beside_a_whole_day_is_left_out() {
         assert_eq!(days(&without), [0, 2], "{until}");
     }
     assert_eq!(days("RDATE:20261231T000000"), [0, 7]);
+    for (end, expected) in [
+        ("20261226T000000", &[0, 1][..]),
+        ("20261226T000000Z", &[0, 1]),
+        ("20261225T235959", &[0, 1]),
+        ("20261224T235959Z", &[0]),
+        ("20261224T000000", &[0]),
+    ] {
+        assert_eq!(days(&format!("DTEND:{end}")), expected, "{end}");
+    }
+    for start in ["20261224T000000", "20261224T000000Z"] {
+        let event = format!("DTSTART;VALUE=DATE:{start}\r\nRRULE:FREQ=YEARLY;COUNT=1");
+        assert_eq!(whole_days(&event), [CHRISTMAS_EVE], "{start}");
+    }
 }

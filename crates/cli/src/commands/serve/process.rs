@@ -112,7 +112,7 @@ impl Process<'_> {
     /// Reads the configuration again. Returns the reason if it cannot be used.
     async fn reload(&mut self) -> Result<Reloaded, String> {
         self.manager.reloading();
-        let done = match control::load(&self.args.config) {
+        let done = match control::load_to_serve(&self.args.config) {
             Ok(config) => {
                 let options = Options::default();
                 let done = self.running.reload(config, options).await;
