@@ -143,7 +143,7 @@ impl Config {
             listening::check(&config).map_err(|(_, text)| text)?;
         }
         if let Some(site) = config.site.last_mut() {
-            site.read_files(OddEvents::Refuse).map_err(|(_, text)| text)?;
+            site.read_files(OddEvents::Skip).map_err(|(_, text)| text)?;
         }
         config.gather_authorities();
         Ok(config)
