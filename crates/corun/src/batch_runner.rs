@@ -168,7 +168,7 @@ impl Runner<'_> {
             let command = line(place, &job.command, &left_over);
             // Its number is that of the job: of several that run, any may be noted first.
             let folder = self.store.run_folder(*at as u32 + 1)?;
-            let process = Process::start(command, &folder, "job")?;
+            let process = Process::start_session(command, &folder, "job")?;
             running.push(RunningJob { job: *at, process, left_over });
         }
         let result = self.note_ends(began, &mut running);
