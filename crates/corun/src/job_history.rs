@@ -1,48 +1,22 @@
 //! What the folder of a list has of its jobs. Of each job, the last run counts.
-//!
-//! A job is known by the text of its line, not by its place in the list: lines may be added, moved and removed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use nightwatt_compare::Store;
 use nightwatt_compare::record::RunRecord;
 use serde::Serialize;
 
+use crate::job_key::{JOB, JobKey, OUTPUT};
 use crate::job_list::{JobList, ListedJob};
 
-/// Facts of a run: the line of its job, which of the lines with this text that is, and where its output is.
-pub(crate) const JOB: &str = "job";
-const OCCURRENCE: &str = "occurrence";
-const OUTPUT: &str = "output";
-
-/// What a job is known by.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct JobKey {
-    /// `KIND: COMMAND`
-    pub(crate) text: String,
-    /// Which of the lines with this text it is, from 1.
-    pub(crate) occurrence: u32,
-}
-
-impl JobKey {
-    /// The facts of a run of this job, whose output is in `output`.
-    pub(crate) fn facts(&self, output: &str) -> BTreeMap<String, String> {
-        let facts = [
-            (JOB, self.text.clone()),
-            (OCCURRENCE, self.occurrence.to_string()),
-            (OUTPUT, output.to_owned()),
-        ];
-        facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+/// The job of a run.
+fn key_of(record: &RunRecord, list: &JobList) -> Option<JobKey> {
+    if record.facts.contains_key(JOB) {
+        return JobKey::of(&record.facts);
     }
-
-    fn of(record: &RunRecord, list: &JobList) -> Option<Self> {
-        let Some(text) = record.facts.get(JOB).cloned() else {
-            // Of an earlier version: the store accepts such runs for an unchanged list only.
-            return list.jobs.get(record.cell).map(|job| job.key.clone());
-        };
-        Some(Self { text, occurrence: record.facts.get(OCCURRENCE)?.parse().ok()? })
-    }
+    // Of an earlier version: the store accepts such runs for an unchanged list only.
+    list.jobs.get(record.cell).map(|job| job.key.clone())
 }
 
 /// The runs of each job.
@@ -59,7 +33,7 @@ impl<'a> JobHistory<'a> {
     pub(crate) fn of(list: &JobList, done: &'a [RunRecord]) -> Self {
         let mut jobs: HashMap<JobKey, Runs<'a>> = HashMap::new();
         for last in done {
-            let Some(key) = JobKey::of(last, list) else { continue };
+            let Some(key) = key_of(last, list) else { continue };
             let count = jobs.get(&key).map_or(0, |runs| runs.count) + 1;
             jobs.insert(key, Runs { last, count });
         }

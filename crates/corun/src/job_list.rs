@@ -9,7 +9,7 @@ use nightwatt_report::{Document, Section, Table, Text};
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::job_history::{self, JobKey};
+use crate::job_key::{self, JobKey};
 use crate::plan::Plan;
 use crate::pure::answers::{Advice, GroupAnswer};
 use crate::pure::batches::{Batch, MeasuredGroup, batches};
@@ -162,7 +162,7 @@ impl JobList {
 
     /// What the state in a folder is of. It stays when the list changes.
     pub fn subject(&self) -> Subject<'_> {
-        Subject { text: &self.text, cells: self.jobs.len(), key: Some(job_history::JOB) }
+        Subject { text: &self.text, cells: self.jobs.len(), key: Some(job_key::JOB) }
     }
 
     /// The batches of the jobs that are left; `done` are those that are not, by their places.

@@ -14,6 +14,7 @@ mod adopted;
 mod batch_runner;
 mod error;
 mod job_history;
+mod job_key;
 mod job_list;
 mod left_over;
 mod page;
