@@ -1,25 +1,36 @@
 //! Lines of a plan as processes: their output in files, their end watched for.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
-use std::os::unix::process::CommandExt;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, Woken, monotonic};
 use nightwatt_energy::time::Mono;
+use nightwatt_host::proc_stat::{self, ProcStat};
+use nightwatt_host::{Host, oom};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, pidfd_open,
+    waitid,
 };
 
 use super::error::Error;
 
 /// A process that was asked to end is killed after this time.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Between two looks at what is left of a group.
+const STEP: Duration = Duration::from_millis(20);
+
+/// Fields of `/proc/PID/stat`.
+const STATE: usize = 3;
+const GROUP: usize = 5;
 
 /// A larger output is not read: logs of single requests are long, but not that long.
 const MOST_OUTPUT: u64 = 256 << 20;
@@ -32,6 +43,9 @@ const TAIL: u64 = 600;
 pub struct Process {
     child: Child,
     is_reaped: bool,
+    is_session: bool,
+    /// How many processes the kernel had ended for lack of memory before it began.
+    oom_kills: Option<u64>,
     /// Its output.
     pub out: PathBuf,
     /// Its errors.
@@ -54,6 +68,23 @@ fn system(what: &'static str) -> impl FnOnce(io::Error) -> Error {
 impl Process {
     /// Starts it; its output goes to `NAME.out` and `NAME.err` in the folder.
     pub fn start(mut command: Command, folder: &Path, name: &str) -> Result<Self, Error> {
+        command.process_group(0);
+        Self::spawn(command, folder, name, false)
+    }
+
+    /// The same for a command that becomes `setsid`, which makes its session and its group. As the leader of a group,
+    /// `setsid` would have to start a child for that, and would hide the signal that killed the child. What it leaves
+    /// running when it ends by itself is for the caller to find.
+    pub fn start_session(command: Command, folder: &Path, name: &str) -> Result<Self, Error> {
+        Self::spawn(command, folder, name, true)
+    }
+
+    fn spawn(
+        mut command: Command,
+        folder: &Path,
+        name: &str,
+        is_session: bool,
+    ) -> Result<Self, Error> {
         let (out, err) = (folder.join(format!("{name}.out")), folder.join(format!("{name}.err")));
         let create = |path: &Path| {
             File::create(path).map_err(|source| Error::Results {
@@ -62,10 +93,11 @@ impl Process {
                 source,
             })
         };
-        command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&err)?).process_group(0);
+        command.stdin(Stdio::null()).stdout(create(&out)?).stderr(create(&err)?);
+        let oom_kills = oom::kills(&Host::default());
         let program = command.get_program().to_string_lossy().into_owned();
         let child = command.spawn().map_err(|source| Error::Spawn { program, source })?;
-        Ok(Self { child, is_reaped: false, out, err })
+        Ok(Self { child, is_reaped: false, is_session, oom_kills, out, err })
     }
 
     /// Waits for its end, and ends what it leaves in its process group. What takes too long is ended.
@@ -101,27 +133,74 @@ impl Process {
 
     /// Takes note of its end. What is left of its group ends before, while its number is still its own.
     fn reap(&mut self) -> io::Result<ExitStatus> {
-        if !self.is_reaped {
-            let _ = kill_process_group(self.pid(), Signal::KILL);
-            self.is_reaped = true;
+        if !self.is_session {
+            self.kill();
         }
+        self.is_reaped = true;
         self.child.wait()
+    }
+
+    fn kill(&self) {
+        if !self.is_reaped {
+            self.signal(Signal::KILL);
+        }
+    }
+
+    /// A command that was killed may be one of those that the kernel has ended since it began.
+    fn lack_of_memory(&self, status: ExitStatus) -> String {
+        let status = status.code().and_then(of_shell).unwrap_or(status);
+        let now = oom::kills(&Host::default());
+        let more = now.zip(self.oom_kills).and_then(|(now, before)| now.checked_sub(before));
+        match more.filter(|more| *more > 0 && status.signal() == Some(Signal::KILL.as_raw())) {
+            Some(more) => format!(
+                ", perhaps by the kernel's out-of-memory killer (it has ended {more} since the command began)"
+            ),
+            None => String::new(),
+        }
+    }
+
+    /// To all of its group. A session that is not made yet has no group, and one process.
+    fn signal(&self, signal: Signal) {
+        if kill_process_group(self.pid(), signal).is_err() {
+            let _ = kill_process(self.pid(), signal);
+        }
     }
 }
 
 /// Asks all of them to end, and sees to it.
 pub fn end_all(processes: &mut [Process]) {
-    for process in processes.iter().filter(|it| !it.is_over()) {
-        let _ = kill_process_group(process.pid(), Signal::TERM);
+    let asked: Vec<&Process> = processes.iter().filter(|it| !it.is_over()).collect();
+    for process in &asked {
+        process.signal(Signal::TERM);
     }
     let deadline = monotonic() + PATIENCE;
-    for process in processes.iter_mut().filter(|it| !it.is_reaped) {
-        // Not the user's stop: the user who interrupted waits for this.
-        if let Ok(stop) = Stop::new() {
+    // Not the user's stop: the user who interrupted waits for this.
+    if let Ok(stop) = Stop::new() {
+        for process in &asked {
             let _ = process.over_by(deadline, &stop);
         }
+        // A shell ends at once, and what it has started may need time to clean up.
+        while monotonic() < deadline && asked.iter().any(|it| has_others(it.pid())) {
+            stop.wait_until(monotonic() + STEP);
+        }
+    }
+    for process in processes.iter_mut().filter(|it| !it.is_reaped) {
+        process.kill();
         let _ = process.reap();
     }
+}
+
+/// Whether any process of a group runs. Its leader, which is not reaped, does not count if it has ended.
+fn has_others(group: Pid) -> bool {
+    let Ok(all) = fs::read_dir("/proc") else { return false };
+    let runs_in_it = |entry: fs::DirEntry| {
+        let is_process = entry.file_name().as_bytes().iter().all(u8::is_ascii_digit);
+        let text = proc_stat::read(&entry.path()).ok().filter(|_| is_process)?;
+        let stat = ProcStat::of(&text)?;
+        let is_of_it = stat.field(GROUP) == Some(group.as_raw_nonzero().get());
+        Some(is_of_it && !matches!(stat.field(STATE)?, 'Z' | 'X'))
+    };
+    all.flatten().filter_map(runs_in_it).any(|it| it)
 }
 
 impl Drop for Process {
@@ -234,16 +313,48 @@ pub fn run(
     Ok(complaint(ending, limit, &process))
 }
 
+/// How a command ended: `exit status: 3`, `killed by signal 9 (SIGKILL)`.
+fn in_words(status: ExitStatus) -> String {
+    let text = status.to_string();
+    if let Some(signal) = signal_of(&text) {
+        return format!("killed by signal {signal}");
+    }
+    match status.code().and_then(of_shell) {
+        Some(killed) => {
+            let signal = killed.to_string();
+            let signal = signal_of(&signal).unwrap_or(&signal);
+            format!("{text}, with which a shell reports a command killed by signal {signal}")
+        }
+        None => text,
+    }
+}
+
+/// The number and the name of a signal, as Rust writes them.
+fn signal_of(status: &str) -> Option<&str> {
+    status.strip_prefix("signal: ")
+}
+
+/// How a command of a shell ended with whose status the shell ends, if it was killed.
+fn of_shell(code: i32) -> Option<ExitStatus> {
+    let signal = code.checked_sub(128).filter(|signal| (1..=31).contains(signal))?;
+    Some(ExitStatus::from_raw(signal))
+}
+
 /// Why a command did not end well.
 pub fn complaint(ending: Ending, limit: Duration, process: &Process) -> Option<String> {
     let why = match ending {
         Ending::Exited(status) if status.success() => return None,
-        Ending::Exited(status) => status.to_string(),
+        Ending::Exited(status) => format!("{}{}", in_words(status), process.lack_of_memory(status)),
         Ending::TookTooLong => format!("it took longer than {} s", limit.as_secs_f64()),
     };
+    Some(with_last_words(why, process))
+}
+
+/// Why a command did not end well, with what it printed last.
+pub fn with_last_words(why: String, process: &Process) -> String {
     match last_words(process) {
-        words if words.is_empty() => Some(why),
-        words => Some(format!("{why}: {words}")),
+        words if words.is_empty() => why,
+        words => format!("{why}: {words}"),
     }
 }
 
@@ -266,7 +377,13 @@ mod tests {
         assert_eq!(ran("echo fine"), None);
         assert_eq!(text(&folder.path().join("a.out")).unwrap(), "fine\n");
         assert_eq!(ran("echo no >&2; exit 3"), Some("exit status: 3: no".to_owned()));
-        assert_eq!(ran("kill -9 $$").unwrap(), "signal: 9 (SIGKILL)");
+        let killed = ran("kill -9 $$").unwrap();
+        assert_eq!(killed.split(", ").next(), Some("killed by signal 9 (SIGKILL)"));
+        let killed = ran("exec 2>/dev/null; sh -c 'kill -15 $$'; exit $?").unwrap();
+        let of_shell = "with which a shell reports a command killed by signal 15 (SIGTERM)";
+        assert_eq!(killed, format!("exit status: 143, {of_shell}"));
+        assert_eq!(ran("exit 128").unwrap(), "exit status: 128");
+        assert_eq!(ran("exit 160").unwrap(), "exit status: 160", "signal 32 is no signal");
     }
 
     #[test]
@@ -320,6 +437,48 @@ mod tests {
         let mut all = ["a", "b", "c"].map(start);
         end_all(&mut all);
         assert!(all.iter().all(|process| process.is_reaped));
+    }
+
+    #[test]
+    fn the_signal_that_kills_the_leader_of_a_session_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let stop = Stop::new().unwrap();
+        let mut command = Command::new("setsid");
+        command.args(["--wait", "sh", "-c", "cut -d ' ' -f 6 /proc/$$/stat; echo $$; kill -9 $$"]);
+        let mut process = Process::start_session(command, folder.path(), "a").unwrap();
+        let ending = process.wait(Mono::NEVER, &stop).unwrap();
+        let why = complaint(ending, Duration::MAX, &process).unwrap();
+        assert!(why.starts_with("killed by signal 9 (SIGKILL)"), "{why}");
+        let said = text(&process.out).unwrap();
+        let numbers: Vec<&str> = said.split_whitespace().collect();
+        assert_eq!(numbers[0], numbers[1], "it leads a session");
+    }
+
+    #[test]
+    fn what_a_shell_has_started_has_time_to_clean_up_when_the_shell_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let on = folder.path().join("on").display().to_string();
+        let worker = format!(
+            "trap 'sleep 0.3; echo clean >>{on}; exit' TERM; echo on >{on}; while :; do sleep 0.01; done"
+        );
+        for session in [false, true] {
+            let _ = fs::remove_file(&on);
+            let line = format!("sh -c \"{worker}\" & wait");
+            let mut command = Command::new(if session { "setsid" } else { "sh" });
+            command.args(if session {
+                vec!["--wait", "sh", "-c", &line]
+            } else {
+                vec!["-c", &line]
+            });
+            let start = if session { Process::start_session } else { Process::start };
+            let mut all = [start(command, folder.path(), "a").unwrap()];
+            let stop = Stop::new().unwrap();
+            while fs::read_to_string(&on).unwrap_or_default() != "on\n" {
+                stop.wait_until(monotonic() + STEP);
+            }
+            end_all(&mut all);
+            assert_eq!(fs::read_to_string(&on).unwrap(), "on\nclean\n", "session: {session}");
+        }
     }
 
     #[test]

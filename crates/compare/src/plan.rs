@@ -29,6 +29,9 @@ pub struct Subject<'a> {
     pub text: &'a str,
     /// How many cells it has.
     pub cells: usize,
+    /// The fact of a run that names what it is of, for plans that may change between runs. Without one, runs are of
+    /// the cells of one plan.
+    pub key: Option<&'static str>,
 }
 
 /// A plan that was read and checked.
@@ -173,7 +176,7 @@ pub(crate) fn word(value: &Value) -> Option<String> {
 impl Plan {
     /// What its results are of.
     pub fn subject(&self) -> Subject<'_> {
-        Subject { text: &self.text, cells: self.cells.len() }
+        Subject { text: &self.text, cells: self.cells.len(), key: None }
     }
 
     /// What is compared, in a word.

@@ -43,8 +43,8 @@ fn failed(what: &'static str, path: &Path, source: io::Error) -> Error {
 }
 
 impl Store {
-    /// Opens the folder of a plan, or makes it. What is there has to be of the same plan, and is gone on
-    /// with; `fresh`: it is forgotten when the runs begin.
+    /// Opens the folder of a plan, or makes it. What is there has to be of the same plan (of runs that name what they
+    /// are of, any), and is gone on with; `fresh`: it is forgotten when the runs begin.
     pub fn open(folder: &Path, plan: Subject<'_>, fresh: bool) -> Result<Self, Error> {
         fs::create_dir_all(folder).map_err(|error| failed("make", folder, error))?;
         check_ours(folder)?;
@@ -68,14 +68,26 @@ impl Store {
         let path = self.folder.join(RUNS);
         let length = self.runs.metadata().map_err(|error| failed("read", &path, error))?.len();
         let place = self.folder.join(PLAN);
-        match fs::read_to_string(&place) {
+        let is_other = match fs::read_to_string(&place) {
             // A plan of which nothing was run may be any.
-            _ if length == 0 => {}
-            Ok(text) if has_same_runs(&text, plan.text) => self.is_changed = text != plan.text,
-            Ok(_) => return Err(Error::OtherPlan(self.folder.clone())),
+            _ if length == 0 => false,
+            Ok(text) if has_same_runs(&text, plan.text) => {
+                self.is_changed = text != plan.text;
+                false
+            }
+            Ok(_) => true,
             Err(error) => return Err(failed("read", &place, error)),
+        };
+        if is_other && plan.key.is_none() {
+            return Err(Error::OtherPlan(self.folder.clone()));
         }
-        let (done, whole) = read_runs(&path, plan.cells)?;
+        let cells = if plan.key.is_some() { usize::MAX } else { plan.cells };
+        let (done, whole) = read_runs(&path, cells)?;
+        let names_its_own =
+            |run: &RunRecord| plan.key.is_some_and(|key| run.facts.contains_key(key));
+        if is_other && !done.iter().all(names_its_own) {
+            return Err(Error::OtherPlan(self.folder.clone()));
+        }
         if whole < length {
             // We were killed while we wrote: that run is done again.
             self.runs.set_len(whole).map_err(|error| failed("mend", &path, error))?;

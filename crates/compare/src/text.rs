@@ -25,7 +25,13 @@ pub fn in_a_line(why: &str) -> String {
 }
 
 /// What stands before what is known of a command's end.
-const ENDINGS: [&str; 4] = ["exit status: ", "exit status ", "signal: ", "it took longer than "];
+const ENDINGS: [&str; 5] = [
+    "exit status: ",
+    "exit status ",
+    "killed by signal ",
+    "it took longer than ",
+    "time limit of ",
+];
 
 /// `energy_per_operation` as people say it.
 pub(crate) fn words(figure: &str) -> String {

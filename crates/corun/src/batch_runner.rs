@@ -1,120 +1,65 @@
 //! Runs the batches of a list of jobs, and keeps which jobs have ended.
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt as _;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stamp, Stop, monotonic};
-use nightwatt_compare::commands::{self, Process};
+use nightwatt_compare::commands::{self, Ending, Process};
 use nightwatt_compare::pure::experiment::Step;
 use nightwatt_compare::record::{Better, RunFigure, RunRecord};
 use nightwatt_compare::{Error as RunError, Store};
+use nightwatt_energy::duration_text;
 use nightwatt_energy::time::Mono;
 use nightwatt_environments::Started;
 use nightwatt_environments::guard::Guard;
-use serde::Serialize;
 
 use crate::adopted::Adopted;
 use crate::error::Error;
+use crate::job_history::{self, JobHistory};
 use crate::job_list::{Batches, JobList, ListedJob, Profile};
 use crate::left_over::{ADVICE, LeftOver};
 use crate::plan::SECONDS;
 use crate::pure::batches::Batch;
 use crate::runner::{line, place_of};
 
-/// What became of a list of jobs, so far.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct JobsDone {
-    /// How many jobs there are.
-    pub jobs: usize,
-    /// Those that have ended, in the order in which that was noted.
-    pub ended: Vec<EndedJob>,
-}
-
-/// A job that has ended.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct EndedJob {
-    /// Its line, kind and command.
-    #[serde(flatten)]
-    pub job: ListedJob,
-    /// Until it ended, s.
-    pub seconds: f64,
-    /// Why it failed, if it did.
-    pub failed: Option<String>,
-    /// What else was wrong.
-    pub warnings: Vec<String>,
-}
-
-impl JobsDone {
-    /// What a folder has of a list.
-    pub fn of(list: &JobList, done: &[RunRecord]) -> Self {
-        let ended = done.iter().map(|record| EndedJob {
-            job: list.jobs[record.cell].clone(),
-            seconds: record.elapsed_s,
-            failed: record.failed.clone(),
-            warnings: record.warnings.clone(),
-        });
-        Self { jobs: list.jobs.len(), ended: ended.collect() }
-    }
-
-    /// Jobs that failed.
-    pub fn failed(&self) -> impl Iterator<Item = &EndedJob> {
-        self.ended.iter().filter(|job| job.failed.is_some())
-    }
-
-    /// Whether no job failed, and none has left anything running.
-    pub fn is_good(&self) -> bool {
-        self.ended.iter().all(|job| job.failed.is_none() && job.warnings.is_empty())
-    }
-
-    /// For a terminal.
-    pub fn text(&self) -> String {
-        let failed = self.failed().count();
-        let mut text = format!(
-            "{} of {} jobs have ended, {failed} of them failed",
-            self.ended.len(),
-            self.jobs
-        );
-        for EndedJob { job, failed, .. } in self.failed() {
-            let why = failed.as_deref().unwrap_or_default();
-            let line = format!(
-                "\n  line {}, {}: {}",
-                job.line,
-                job.command,
-                nightwatt_compare::in_a_line(why)
-            );
-            text.push_str(&line);
-        }
-        for warning in self.ended.iter().flat_map(|job| &job.warnings) {
-            let _ = write!(text, "\n  {warning}");
-        }
-        text
-    }
-}
-
-/// Places of the jobs that have ended.
-pub fn jobs_done(store: &Store) -> Vec<usize> {
-    store.done.iter().map(|record| record.cell).collect()
+/// What is run.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchRun<'a> {
+    /// Where jobs of each kind run.
+    pub profile: &'a Profile,
+    /// The jobs.
+    pub list: &'a JobList,
+    /// Those that are to run.
+    pub batches: &'a Batches,
+    /// A job that runs longer is ended, and has failed.
+    pub time_limit: Option<Duration>,
 }
 
 /// Runs batches one after the other, and notes the end of each job in the store. `tell` gets each batch before it
-/// begins, and how many jobs have ended.
+/// begins, and how many jobs of the list need not run any more.
 pub fn run_batches(
-    profile: &Profile,
-    list: &JobList,
-    batches: &Batches,
+    run: BatchRun<'_>,
     store: &mut Store,
     stop: &Stop,
     tell: &mut dyn FnMut(&Batch, usize),
 ) -> Result<(), Error> {
+    let BatchRun { list, batches, .. } = run;
     let guard = Guard::start(&store.undo_file()).map_err(RunError::from)?;
     let adopted = Adopted::begin(guard.guardian())?;
     store.begin(list.subject())?;
-    let mut runner = Runner { profile, list, store, stop, guard: &guard, adopted: &adopted };
+    let history = JobHistory::of(list, &store.done);
+    let attempts = list.jobs.iter().map(|job| history.attempts(job)).collect();
+    let folders = Folders::free(&store.done);
+    let mut runner =
+        Runner { run, store, stop, guard: &guard, adopted: &adopted, attempts, folders };
+    let mut left: usize = batches.batches.iter().map(|batch| batch.jobs.len()).sum();
     let mut result = Ok(());
     for batch in &batches.batches {
-        tell(batch, runner.store.done.len());
+        tell(batch, list.jobs.len() - left);
+        left -= batch.jobs.len();
         result = runner.run(batch);
         adopted.end()?;
         if result.is_err() {
@@ -126,12 +71,34 @@ pub fn run_batches(
 }
 
 struct Runner<'a> {
-    profile: &'a Profile,
-    list: &'a JobList,
+    run: BatchRun<'a>,
     store: &'a mut Store,
     stop: &'a Stop,
     guard: &'a Guard,
     adopted: &'a Adopted,
+    /// How many times each job of the list has run before.
+    attempts: Vec<u32>,
+    folders: Folders,
+}
+
+/// Numbers for folders of output that no run has.
+struct Folders {
+    used: BTreeSet<u32>,
+    next: u32,
+}
+
+impl Folders {
+    fn free(done: &[RunRecord]) -> Self {
+        Self { used: done.iter().filter_map(job_history::folder_number).collect(), next: 1 }
+    }
+
+    fn next(&mut self) -> u32 {
+        while self.used.contains(&self.next) {
+            self.next += 1;
+        }
+        self.next += 1;
+        self.next - 1
+    }
 }
 
 /// A job that runs.
@@ -140,13 +107,25 @@ struct RunningJob {
     job: usize,
     process: Process,
     left_over: LeftOver,
+    /// Ended after the process.
+    place: Option<Started>,
+    /// Where its output is, beneath the folder of the list.
+    output: String,
 }
 
 /// The end of a job.
 struct JobEnd {
-    at: Mono,
+    elapsed: Duration,
     /// Why it failed, if it did.
     failed: Option<String>,
+}
+
+/// When jobs are ended.
+#[derive(Clone, Copy)]
+struct Limit<'a> {
+    began: Stamp,
+    time: Option<Duration>,
+    stop: &'a Stop,
 }
 
 impl Runner<'_> {
@@ -155,51 +134,54 @@ impl Runner<'_> {
         if self.stop.is_stopped() {
             return Err(RunError::Interrupted);
         }
-        let jobs: Vec<&ListedJob> = batch.jobs.iter().map(|job| &self.list.jobs[*job]).collect();
+        let BatchRun { profile, list, time_limit, .. } = self.run;
+        let jobs: Vec<&ListedJob> = batch.jobs.iter().map(|job| &list.jobs[*job]).collect();
         let kinds: Vec<usize> = jobs.iter().map(|job| job.place).collect();
         let mut places = Vec::new();
-        for (job, cpus) in jobs.iter().zip(self.profile.report.placement.cpus(&kinds)) {
+        for (job, cpus) in jobs.iter().zip(profile.report.placement.cpus(&kinds)) {
             places.push(place_of(&job.kind, cpus, self.guard, self.stop)?);
         }
-        let began = Stamp::now();
+        let limit = Limit { began: Stamp::now(), time: time_limit, stop: self.stop };
         let mut running = Vec::new();
-        for ((job, at), place) in jobs.iter().zip(&batch.jobs).zip(&places) {
+        for ((job, at), place) in jobs.iter().zip(&batch.jobs).zip(places) {
             let left_over = LeftOver::new(*at as u32, 0);
-            let command = line(place, &job.command, &left_over);
-            // Its number is that of the job: of several that run, any may be noted first.
-            let folder = self.store.run_folder(*at as u32 + 1)?;
-            let process = Process::start(command, &folder, "job")?;
-            running.push(RunningJob { job: *at, process, left_over });
+            let command = line(&place, &job.command, &left_over);
+            let folder = self.store.run_folder(self.folders.next())?;
+            let output = folder.strip_prefix(self.store.folder()).unwrap_or(&folder);
+            let output = output.display().to_string();
+            let process = Process::start_session(command, &folder, "job")?;
+            running.push(RunningJob { job: *at, process, left_over, place: Some(place), output });
         }
-        let result = self.note_ends(began, &mut running);
+        let result = self.note_ends(limit, &mut running);
         // What was interrupted is ended, and then its place.
-        drop(running);
+        let places: Vec<Started> = running.into_iter().filter_map(|job| job.place).collect();
         let ended = places.into_iter().map(Started::stop);
         let ended = ended.fold(Ok(()), Result::and);
         result.and(ended.map_err(|error| RunError::of_run(error, self.stop)))
     }
 
     /// Notes each end when it comes: after a power cut, only what has not ended runs again.
-    fn note_ends(&mut self, began: Stamp, running: &mut [RunningJob]) -> Result<(), RunError> {
-        let stop = self.stop;
+    fn note_ends(&mut self, limit: Limit<'_>, running: &mut [RunningJob]) -> Result<(), RunError> {
         let batch: Vec<usize> = running.iter().map(|it| it.job).collect();
+        let outputs: Vec<String> = running.iter().map(|it| it.output.clone()).collect();
         thread::scope(|scope| {
             let (sender, ends) = mpsc::channel();
-            for running in running {
+            for (at, running) in running.iter_mut().enumerate() {
                 let sender = sender.clone();
                 scope.spawn(move || {
                     // The receiver is there until all have sent.
-                    let _ = sender.send((running.job, end_of(running, stop)));
+                    let _ = sender.send((at, end_of(running, limit)));
                 });
             }
             drop(sender);
             let mut result = Ok(());
             let mut known = Vec::new();
-            for (number, (job, end)) in ends.into_iter().enumerate() {
-                let is_last = number + 1 == batch.len();
+            for (number, (at, end)) in ends.into_iter().enumerate() {
+                // A job that was interrupted still runs: it is not what another one has left.
+                let all_have_ended = number + 1 == batch.len() && result.is_ok();
                 let noted = end.and_then(|mut end| {
                     known.extend(end.failed.clone());
-                    let left = if is_last { self.left_by(&batch, &known) } else { None };
+                    let left = if all_have_ended { self.left_by(&batch, &known) } else { None };
                     let warnings = match left {
                         Some(left) if batch.len() == 1 => {
                             end.failed.get_or_insert(left);
@@ -207,7 +189,8 @@ impl Runner<'_> {
                         }
                         left => left.into_iter().collect(),
                     };
-                    self.note(job, began, end, warnings)
+                    let record = self.record(batch[at], &outputs[at], limit.began);
+                    self.note(RunRecord { warnings, ..record }, end)
                 });
                 result = result.and(noted);
             }
@@ -224,7 +207,7 @@ impl Runner<'_> {
             return None;
         }
         let lines: Vec<String> =
-            batch.iter().map(|job| self.list.jobs[*job].line.to_string()).collect();
+            batch.iter().map(|job| self.run.list.jobs[*job].line.to_string()).collect();
         let which = match &lines[..] {
             [_] => "it has ended, and left".to_owned(),
             lines => format!("one of the jobs of lines {} has left", lines.join(", ")),
@@ -232,36 +215,47 @@ impl Runner<'_> {
         Some(format!("{which} {} running, which was ended: {ADVICE}", left.join(", ")))
     }
 
-    fn note(
-        &mut self,
-        job: usize,
-        began: Stamp,
-        JobEnd { at, failed }: JobEnd,
-        warnings: Vec<String>,
-    ) -> Result<(), RunError> {
-        let step = Step { block: 0, cell: job, attempt: 0, fresh_environment: false };
+    /// A run of a job that has begun.
+    fn record(&self, job: usize, output: &str, began: Stamp) -> RunRecord {
+        let attempt = self.attempts[job];
+        let step = Step { block: 0, cell: job, attempt, fresh_environment: false };
         let number = self.store.done.len() as u32 + 1;
-        let elapsed_s = at.since(began.mono).as_secs_f64();
+        let facts = self.run.list.jobs[job].key.facts(output);
+        RunRecord { facts, ..RunRecord::begin(number, &step, began.wall_ns) }
+    }
+
+    fn note(&mut self, record: RunRecord, end: JobEnd) -> Result<(), RunError> {
+        let JobEnd { elapsed, failed } = end;
+        let elapsed_s = elapsed.as_secs_f64();
         let (name, unit) = (SECONDS.to_owned(), "s".to_owned());
-        let figure = RunFigure { name, value: elapsed_s, unit, better: Better::Neither };
-        self.store.push(RunRecord {
-            elapsed_s,
-            failed,
-            warnings,
-            figures: vec![figure],
-            ..RunRecord::begin(number, &step, began.wall_ns)
-        })
+        let figures = vec![RunFigure { name, value: elapsed_s, unit, better: Better::Neither }];
+        self.store.push(RunRecord { elapsed_s, failed, figures, ..record })
     }
 }
 
-/// Waits for the end of a job. There is no limit of time. What it leaves running is ended after the batch.
-fn end_of(running: &mut RunningJob, stop: &Stop) -> Result<JobEnd, RunError> {
-    let RunningJob { process, left_over, .. } = running;
-    let ending = process.wait(Mono::NEVER, stop)?;
-    let at = monotonic();
-    let failed = commands::complaint(ending, Duration::MAX, process).or_else(|| {
-        let left = left_over.find(stop)?;
-        Some(format!("it has ended, and left {left} running, which was ended: {ADVICE}"))
-    });
-    Ok(JobEnd { at, failed })
+/// Waits for the end of a job. What it leaves running is ended after the batch; at its time limit, at once.
+fn end_of(running: &mut RunningJob, limit: Limit<'_>) -> Result<JobEnd, RunError> {
+    let RunningJob { process, left_over, place, .. } = running;
+    let Limit { began, time, stop } = limit;
+    let deadline = time.map_or(Mono::NEVER, |time| began.mono + time);
+    let ending = process.wait(deadline, stop)?;
+    let elapsed = monotonic().since(began.mono);
+    let failed = match ending {
+        Ending::TookTooLong => {
+            if let Some(Err(error)) = place.take().map(Started::stop) {
+                tracing::warn!("{error}; it is tried once more at the end");
+            }
+            let limit = duration_text::format(time.unwrap_or_default());
+            Some(commands::with_last_words(format!("time limit of {limit}"), process))
+        }
+        // What ends us may end all others, too, as a service manager does.
+        Ending::Exited(status) if status.signal().is_some() && stop.is_stopped() => {
+            return Err(RunError::Interrupted);
+        }
+        Ending::Exited(_) => commands::complaint(ending, Duration::MAX, process).or_else(|| {
+            let left = left_over.find(stop)?;
+            Some(format!("it has ended, and left {left} running, which was ended: {ADVICE}"))
+        }),
+    };
+    Ok(JobEnd { elapsed, failed })
 }

@@ -1,5 +1,6 @@
 //! A list of jobs of kinds that `corun` has measured, and the batches in which they run (`nightwatt schedule`).
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use nightwatt_report::{Document, Section, Table, Text};
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::job_key::{self, JobKey};
 use crate::plan::Plan;
 use crate::pure::answers::{Advice, GroupAnswer};
 use crate::pure::batches::{Batch, MeasuredGroup, batches};
@@ -40,6 +42,8 @@ pub struct ListedJob {
     pub command: String,
     #[serde(skip)]
     pub(crate) place: usize,
+    #[serde(skip)]
+    pub(crate) key: JobKey,
 }
 
 /// The batches of a list, one after the other.
@@ -116,6 +120,7 @@ impl JobList {
         let kinds: Vec<&str> = profile.plan.jobs.iter().map(|job| job.name.as_str()).collect();
         let wrong = |line: usize, why: String| Error::JobList { name: name.to_owned(), line, why };
         let mut jobs = Vec::new();
+        let mut occurrences: HashMap<String, u32> = HashMap::new();
         for (index, text) in text.lines().enumerate() {
             let (line, text) = (index + 1, text.trim());
             if text.is_empty() || text.starts_with('#') {
@@ -140,7 +145,11 @@ impl JobList {
                 return Err(wrong(line, format!("there is no command after `{}:`", kinds[place])));
             }
             let (kind, command) = (kinds[place].to_owned(), command.to_owned());
-            jobs.push(ListedJob { line, kind, command, place });
+            let text = format!("{kind}: {command}");
+            let occurrence = occurrences.entry(text.clone()).or_default();
+            *occurrence += 1;
+            let key = JobKey { text, occurrence: *occurrence };
+            jobs.push(ListedJob { line, kind, command, place, key });
         }
         if jobs.is_empty() {
             return Err(wrong(
@@ -151,9 +160,9 @@ impl JobList {
         Ok(Self { text: text.to_owned(), jobs })
     }
 
-    /// What the state in a folder is of.
+    /// What the state in a folder is of. It stays when the list changes.
     pub fn subject(&self) -> Subject<'_> {
-        Subject { text: &self.text, cells: self.jobs.len() }
+        Subject { text: &self.text, cells: self.jobs.len(), key: Some(job_key::JOB) }
     }
 
     /// The batches of the jobs that are left; `done` are those that are not, by their places.
@@ -228,5 +237,7 @@ impl Batches {
     }
 }
 
+#[cfg(test)]
+mod runs;
 #[cfg(test)]
 mod tests;

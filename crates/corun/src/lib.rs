@@ -4,7 +4,7 @@
 //! ```text
 //! jobs.toml ─► Plan (groups) ─► runner ─► Store (a line for every run) ─► Report ─► text, JSON, CSV, HTML
 //!                                 ▲ which run is next: compare's experiment      └─► pure::answers
-//! results ─► Profile, JobList ─► pure::batches ─► batch_runner (`nightwatt schedule`)
+//! results ─► Profile, JobList ─► pure::batches ─► batch_runner ─► Store ─► job_history (`nightwatt schedule`)
 //! matrix (measured) ─► pure::machine, a simulator ◄─ pure::run_queue (the policy of one CPU)
 //! ```
 //!
@@ -13,6 +13,8 @@
 mod adopted;
 mod batch_runner;
 mod error;
+mod job_history;
+mod job_key;
 mod job_list;
 mod left_over;
 mod page;
@@ -27,8 +29,9 @@ mod topology;
 #[cfg(test)]
 mod tests;
 
-pub use batch_runner::{EndedJob, JobsDone, jobs_done, run_batches};
+pub use batch_runner::{BatchRun, run_batches};
 pub use error::Error;
+pub use job_history::{EndedJob, JobsDone, jobs_done};
 pub use job_list::{Batches, JobList, ListedJob, Profile};
 pub use plan::{CommandLineError, Plan};
 pub use pure::groups::Goal;

@@ -239,7 +239,7 @@ impl Plan {
 
     /// What its results are of.
     pub fn subject(&self) -> Subject<'_> {
-        Subject { text: &self.text, cells: self.groups.len() }
+        Subject { text: &self.text, cells: self.groups.len(), key: None }
     }
 
     /// A group in words: `a + b`.

@@ -376,7 +376,7 @@ impl<'a> Runner<'a> {
             let begin = monotonic();
             begins(begin);
             for (at, line) in lines.into_iter().enumerate() {
-                processes.0.push(Process::start(line, folder, &format!("job-{at}"))?);
+                processes.0.push(Process::start_session(line, folder, &format!("job-{at}"))?);
             }
             let endings = processes.wait_until_one_fails(begin + limit, stop)?;
             let end = monotonic();
@@ -392,7 +392,8 @@ fn failed_by(record: &mut RunRecord, job: &Job, why: String) -> RunError {
     RunError::RunFailed(why)
 }
 
-/// In a session of its own it has no terminal: a job that wants one fails, and does not wait for it.
+/// In a session of its own it has no terminal: a job that wants one fails, and does not wait for it. For
+/// [`Process::start_session`].
 pub(crate) fn line(place: &Started, line: &str, left_over: &LeftOver) -> Command {
     let line = shell::join(["setsid", "--wait", "/bin/sh", "-c", line]);
     let mut command = place.command(&format!("exec {line}"));

@@ -6,6 +6,7 @@
 //! - [`tls`] and [`http`]: connections to devices, management controllers and web servers
 //! - [`preflight`]: what a command needs of this machine, and lacks
 //! - [`proc_stat`]: what the kernel says of a process
+//! - [`oom`]: how many processes the kernel has ended for lack of memory
 //! - [`connections`]: established TCP connections
 //! - [`calendar`]: events of iCalendar files
 //! - [`text`]: the output of others, made safe to print
@@ -18,6 +19,7 @@ pub mod connections;
 pub mod explained;
 pub mod files;
 pub mod http;
+pub mod oom;
 pub mod preflight;
 pub mod proc_stat;
 mod real_time;

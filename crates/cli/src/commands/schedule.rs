@@ -7,19 +7,20 @@ use std::time::Duration;
 use clap::ValueHint;
 use nightwatt_clock::Clock;
 use nightwatt_compare::Store;
-use nightwatt_corun::{self as corun, Batches, Error, Goal, JobList, JobsDone, Profile};
+use nightwatt_corun::{self as corun, BatchRun, Error, Goal, JobList, JobsDone, Profile};
 
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{experiment, output, signals};
+use crate::{experiment, output, signals, written};
 
 /// Run many jobs, together where `corun` found that they fit
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// List of jobs, each on a line `KIND: COMMAND`; `-` reads standard input
+    /// List of jobs, each on a line `KIND: COMMAND`; `-` reads standard input. Lines may be added, moved and removed
+    /// between two runs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) jobs: PathBuf,
     /// Folder of results of `nightwatt corun`; its jobs are the kinds
@@ -35,8 +36,14 @@ pub(crate) struct Args {
     /// `.done` at its end, or schedule.done]
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
-    /// Forget which jobs have ended, and run all of them
+    /// End a job that runs longer (SIGTERM, and SIGKILL after 5 s); it has failed
+    #[arg(long, value_name = "DURATION", value_parser = written::some_time)]
+    pub(crate) time_limit: Option<Duration>,
+    /// Run the jobs again that failed or were killed, and those that have not ended
     #[arg(long)]
+    pub(crate) retry_failed: bool,
+    /// Forget which jobs have ended, and run all of them
+    #[arg(long, conflicts_with = "retry_failed")]
     pub(crate) fresh: bool,
     /// Print the batches in their order with their time and energy, and run nothing
     #[arg(long)]
@@ -63,6 +70,8 @@ Examples:
   nightwatt corun kinds.toml             measure which kinds belong together
   nightwatt schedule --jobs list --profile kinds.results --dry-run
   nightwatt schedule --jobs list --profile kinds.results --goal energy
+  nightwatt schedule --jobs list --profile kinds.results --time-limit 2h
+  nightwatt schedule --jobs list --profile kinds.results --retry-failed
 
 Docs: docs/corun.md";
 
@@ -87,43 +96,60 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         return Ok(ExitStatus::Success);
     }
     let mut store = Store::open(&folder, list.subject(), args.fresh).map_err(of_folder)?;
-    let batches = batches(&corun::jobs_done(&store))?;
+    let batches = batches(&corun::jobs_done(&list, &store, args.retry_failed))?;
+    for warning in &store.warnings {
+        output::complain(&format!("warning: {warning}"));
+    }
+    if !args.json
+        && let Some(note) = note_of(&JobsDone::of(&list, &store.done), &folder, args.retry_failed)
+    {
+        output::complain(&note);
+    }
     if args.dry_run {
         output::say_result(&batches, args.json, || batches.text(), &[])?;
         return Ok(ExitStatus::Success);
     }
-    for warning in &store.warnings {
-        output::complain(&format!("warning: {warning}"));
-    }
-    let ran = run_all(&profile, &list, &batches, &mut store, args.json)?;
+    let time_limit = args.time_limit;
+    let run = BatchRun { profile: &profile, list: &list, batches: &batches, time_limit };
+    let ran = run_all(run, &mut store, args.json)?;
+    let done = JobsDone::of(&list, &store.done);
     match ran {
         Ok(()) => {}
         Err(error) if error.is_interrupted() => {
-            let done = format!("{} jobs, which are not run again", store.done.len());
+            let done = format!("{} jobs, which are not run again", done.ended.len());
             return Err(experiment::interrupted(&done));
         }
         Err(error) => return Err(experiment::of_corun(&error)),
     }
-    let done = JobsDone::of(&list, &store.done);
     output::say_result(&done, args.json, || done.text(), &[])?;
     Ok(if done.is_good() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
-fn run_all(
-    profile: &Profile,
-    list: &JobList,
-    batches: &Batches,
-    store: &mut Store,
-    json: bool,
-) -> Result<Result<(), Error>, Failure> {
+/// What has ended before, if anything has.
+fn note_of(done: &JobsDone, folder: &Path, retry_failed: bool) -> Option<String> {
+    let (ended, failed) = (done.ended.len(), done.failed().count());
+    if ended == 0 {
+        return None;
+    }
+    let known = format!("{ended} of {} jobs have ended before ({})", done.jobs, folder.display());
+    Some(match (failed, retry_failed) {
+        (0, _) => format!("note: {known}, and do not run again"),
+        (failed, true) => format!("note: {known}; {failed} of them failed, and run again"),
+        (failed, false) => format!(
+            "note: {known}, and do not run again; {failed} of them failed: `--retry-failed` runs these again"
+        ),
+    })
+}
+
+fn run_all(run: BatchRun<'_>, store: &mut Store, json: bool) -> Result<Result<(), Error>, Failure> {
     let stop = signals::stop_on_signals()?;
     let clock = Clock::real();
     let started = clock.now().mono;
     let mut progress = Progress::by_time(json);
-    let all = batches.jobs.len() as u64;
-    let ran = corun::run_batches(profile, list, batches, store, &stop, &mut |batch, ended| {
+    let all = run.batches.jobs.len() as u64;
+    let ran = corun::run_batches(run, store, &stop, &mut |batch, ended| {
         let elapsed = clock.now().mono.since(started);
-        progress.update(ended as u64, all, elapsed, None, || batches.name_of(batch));
+        progress.update(ended as u64, all, elapsed, None, || run.batches.name_of(batch));
     });
     progress.end();
     Ok(ran)
@@ -158,7 +184,7 @@ fn of_folder(error: nightwatt_compare::Error) -> Failure {
         error => return experiment::of_corun(&error.into()),
     };
     let what = format!(
-        "{} has the jobs of another list (or this one was changed since)",
+        "{} has the runs of something else, or of another list by an earlier version of nightwatt",
         folder.display()
     );
     Failure::saying(what)

@@ -256,6 +256,69 @@ fn listed_jobs_run_in_batches_and_after_a_kill_the_same_command_continues() {
     );
 }
 
+#[test]
+fn a_list_grows_failed_jobs_run_again_and_what_hangs_is_ended() {
+    let number = format!("8{}", std::process::id());
+    let bench = Bench::new(PLAN);
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let (log, go) =
+        (bench.path("log").display().to_string(), bench.path("go").display().to_string());
+    let schedule = |list: &str, more: &[&str]| {
+        fs::write(bench.path("list"), list).unwrap();
+        let mut command = program();
+        command.current_dir(bench.folder.path());
+        command.args(["schedule", "--jobs", "list", "--profile", "jobs.results"]).args(more);
+        command.output().unwrap()
+    };
+    let good = format!("a: echo good >>{log}\n");
+    let hangs = format!("c: [ -e {go} ] || sleep {number}; echo late >>{log}\n");
+    let killed = format!("b: [ -e {go} ] || kill -9 $$; echo lives >>{log}\n");
+    let output = schedule(&format!("{good}{hangs}"), &["--time-limit", "1s"]);
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(": time limit of 1s (runs/") && said.contains("--retry-failed"),
+        "{said}"
+    );
+    assert!(processes_with(&format!("sleep\0{number}")).is_empty());
+    // One line more, and in another order.
+    let list = format!("{killed}{hangs}{good}");
+    let output = schedule(&list, &["--json"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let failed = |output: &Output| {
+        let report = json(output);
+        let ended = report["ended"].as_array().unwrap().clone();
+        let failed = ended.iter().filter_map(|it| Some(it["failed"].as_str()?.to_owned()));
+        failed.collect::<Vec<_>>()
+    };
+    let why = failed(&output);
+    assert_eq!((why.len(), why[0].as_str()), (2, "time limit of 1s"), "{why:?}");
+    assert!(why[1].starts_with("killed by signal 9 (SIGKILL)"), "{why:?}");
+    assert_eq!(fs::read_to_string(&log).unwrap(), "good\n");
+    fs::write(&go, "").unwrap();
+    let output = schedule(&list, &[]);
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("3 of 3 jobs have ended before (list.done)"), "{said}");
+    let planned = json(&schedule(&list, &["--retry-failed", "--dry-run", "--json"]));
+    let batches = planned["batches"].as_array().unwrap();
+    let jobs: usize = batches.iter().map(|it| it["jobs"].as_array().unwrap().len()).sum();
+    assert_eq!(jobs, 2, "{planned}");
+    let output = schedule(&list, &["--retry-failed", "--json"]);
+    assert_eq!((output.status.code(), failed(&output).len()), (Some(0), 0), "{}", told(&output));
+    let log = fs::read_to_string(&log).unwrap();
+    let mut lines: Vec<&str> = log.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["good", "late", "lives"]);
+    for wrong in
+        [&["--time-limit", "0"][..], &["--time-limit", "2"], &["--retry-failed", "--fresh"]]
+    {
+        let output = schedule(&list, wrong);
+        assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    }
+}
+
 /// As in a container that another program has entered: this process leads no session there.
 #[test]
 fn jobs_run_where_the_session_began_outside() {

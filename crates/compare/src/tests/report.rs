@@ -137,7 +137,7 @@ fn of_a_long_reason_its_end_is_told() {
             "exit status: 1: starting up\nready\n\nfatal: no disk\n",
             "exit status: 1: fatal: no disk",
         ),
-        ("signal: 9 (SIGKILL)\nkilled", "signal: 9 (SIGKILL): killed"),
+        ("killed by signal 9 (SIGKILL): a\nb", "killed by signal 9 (SIGKILL): b"),
         ("a warm-up failed: exit status: 2: a\nb", "a warm-up failed: exit status: 2: b"),
         ("`prepare` failed\nno such file", "no such file"),
         (

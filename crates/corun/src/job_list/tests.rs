@@ -7,12 +7,13 @@ use nightwatt_compare::Store;
 
 use super::*;
 use crate::adopted;
-use crate::batch_runner::{JobsDone, jobs_done, run_batches};
+use crate::batch_runner::{BatchRun, run_batches};
+use crate::job_history::{JobsDone, jobs_done};
 use crate::pure::placement::{Placement, Share};
 use crate::tests::{finished, plan, runs};
 
 /// Of a, b and c: a and c are faster together, a and b are not. All on one CPU that this process may use.
-fn profile() -> Profile {
+pub(super) fn profile() -> Profile {
     let plan = plan();
     let cpu = rustix::thread::sched_getaffinity(None).unwrap();
     let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|it| cpu.is_set(*it)).unwrap() as u32;
@@ -22,7 +23,7 @@ fn profile() -> Profile {
     Profile { plan, report }
 }
 
-fn list(text: &str) -> Result<JobList, String> {
+pub(super) fn list(text: &str) -> Result<JobList, String> {
     JobList::read("list", text, &profile()).map_err(|error| error.to_string())
 }
 
@@ -82,7 +83,8 @@ fn what_a_job_leaves_running_is_ended_and_reported_with_its_line() {
         let out = folder.path().join(format!("{failed:?}-{}", part.len()));
         let mut store = Store::open(&out, list.subject(), false).unwrap();
         let batches = list.batches(&profile, Goal::Time, None, &[]).unwrap();
-        run_batches(&profile, &list, &batches, &mut store, &stop, &mut |_, _| ()).unwrap();
+        let run = BatchRun { profile: &profile, list: &list, batches: &batches, time_limit: None };
+        run_batches(run, &mut store, &stop, &mut |_, _| ()).unwrap();
         let done = JobsDone::of(&list, &store.done);
         let lines: Vec<usize> = done.failed().map(|it| it.job.line).collect();
         assert_eq!(lines, failed.into_iter().collect::<Vec<_>>(), "{}", done.text());
@@ -107,9 +109,11 @@ fn every_job_runs_once_also_after_an_interruption_and_failures_are_listed() {
     let (profile, out) = (profile(), folder.path().join("out"));
     let run = |stop: &Stop| {
         let mut store = Store::open(&out, list.subject(), false).unwrap();
-        let left = list.batches(&profile, Goal::Time, None, &jobs_done(&store)).unwrap();
+        let done = jobs_done(&list, &store, false);
+        let left = list.batches(&profile, Goal::Time, None, &done).unwrap();
         let mut told = 0;
-        let ran = run_batches(&profile, &list, &left, &mut store, stop, &mut |_, _| told += 1);
+        let run = BatchRun { profile: &profile, list: &list, batches: &left, time_limit: None };
+        let ran = run_batches(run, &mut store, stop, &mut |_, _| told += 1);
         (ran, told, JobsDone::of(&list, &store.done))
     };
     let stop = Stop::new().unwrap();
