@@ -18,6 +18,7 @@ use crate::{experiment, output, signals, written};
 /// Run many jobs, together where `corun` found that they fit
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// List of jobs, each on a line `KIND: COMMAND`; `-` reads standard input. Lines may be added, moved and removed
     /// between two runs

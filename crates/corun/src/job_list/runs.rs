@@ -42,10 +42,10 @@ fn jobs_are_known_by_their_line_wherever_it_is_in_the_list() {
     let _alone = adopted::alone();
     let folder = tempfile::tempdir().unwrap();
     let (out, log) = (folder.path().join("out"), folder.path().join("log"));
-    let named =
+    let line =
         |kind: &str, name: &str| format!("{kind}: echo {name}; echo {name} >>{}\n", log.display());
     let [one, two, three, four] = [("a", "one"), ("b", "two"), ("c", "three"), ("a", "four")]
-        .map(|(kind, name)| named(kind, name));
+        .map(|(kind, name)| line(kind, name));
     run(&out, &format!("{one}{two}"), How::default());
     let names = ["one", "two", "three", "four"];
     assert_eq!(counts(&log, names), [1, 1, 0, 0]);
@@ -194,15 +194,12 @@ fn runs_of_an_earlier_version_count_for_an_unchanged_list_only() {
     // Such runs name no job, and have the place of its line.
     let path = out.join("runs.jsonl");
     let runs = fs::read_to_string(&path).unwrap();
-    let old: String = runs
-        .lines()
-        .map(|line| {
-            let (from, to) =
-                (line.find("\"facts\":").unwrap(), line.find(",\"warnings\"").unwrap());
-            format!("{}\"facts\":{{}}{}\n", &line[..from], &line[to..])
-        })
-        .collect();
-    fs::write(&path, old).unwrap();
+    let lines = runs.lines().map(|line| {
+        let (before, rest) = line.split_once("\"facts\":").unwrap();
+        let (_, behind) = rest.split_once(",\"warnings\"").unwrap();
+        format!("{before}\"facts\":{{}},\"warnings\"{behind}\n")
+    });
+    fs::write(&path, lines.collect::<Vec<_>>().concat()).unwrap();
     let done = run(&out, &text, How::default());
     assert_eq!((counts(&log, ["one"]), done.ended.len()), ([1], 2));
     let done = run(&out, &text, How { retry_failed: true, ..How::default() });
