@@ -80,7 +80,7 @@ help:
 	@echo 'make fresh       make demo and make test on a fresh Debian, as root and as an ordinary user (ARGS=--short: build nothing; needs root)'
 	@echo 'make licences    licences of all dependencies'
 	@echo 'make nightly     what is too slow for make ci, in lanes (LANE=browser: one of them; tools/nightly lanes lists them)'
-	@echo '                 each lane that passes is recorded in .ci/nightly; about 150 minutes for all'
+	@echo '                 each lane that passes is recorded in .ci/nightly; about three hours for all'
 	@echo 'make fuzz        each fuzz target for FUZZ_SECONDS=$(FUZZ_SECONDS), with the address sanitizer'
 	@echo 'make fuzz-smoke  each fuzz target for 10 s'
 	@echo 'make garbage     a million generated requests against the gateway (GARBAGE_REQUESTS, SEED)'
@@ -203,7 +203,7 @@ bench-disk:
 	@cargo bench --locked --quiet -p nightwatt-probes --bench disk
 
 bench-schedule:
-	@tools/need rust cc bpf
+	@tools/need rust cc bpf python3
 	@benches/schedule/live $(ARGS) "$$(tools/program)"
 
 bench-fleet:

@@ -37,7 +37,8 @@ fn main() -> ExitCode {
         // As ssh starts it: a host, and a line for its shell.
         ["host", line] => receive(line),
         ["send", from, to] => send(Path::new(from), Path::new(to)),
-        // What cargo asks of each test program.
+        // What nextest and cargo ask of each test program; no test of it is ignored.
+        args if args.contains(&"--ignored") => {}
         ["--list", ..] => println!("{KILLED}: test\n{SPARSE}: test"),
         [KILLED, ..] => killed_on_either_side(),
         [SPARSE, ..] => a_sparse_file_is_resumed_by_what_is_in_it(),
