@@ -128,7 +128,7 @@ struct Start {
 }
 
 struct Scanner {
-    /// `Command::new("program")`, and the helpers of the crate `needs`.
+    /// `Command::new("program")`, the helpers of the crate `needs`, and those that run a program under ours.
     one: Regex,
     /// Lists of programs, or of a program and its arguments.
     several: Regex,
@@ -143,6 +143,7 @@ impl Scanner {
             one: of(concat!(
                 r#"(?:Command::new|(?:^|[^.\w])(?:command|program|static_program|has))\(\s*"([^"\\]+)"\s*\)"#,
                 r#"|\.run\(\s*"([^"\s]+)",\s*&\["#,
+                r#"|\.report_of_command\(\s*&\[[^\]]*\],\s*&\[\s*"([^"]+)""#,
                 r#"|\bbuilt\(\s*&\[\s*"([^"]+)""#,
                 r#"|(?:Program|Self)::build\(\s*"([^"]+)""#,
                 r#"|"--",\s*"([a-z][a-z0-9.-]*)""#,
@@ -218,6 +219,8 @@ mod tests {
             "\n    Command::new(\n\"/usr/bin/frob\")",
             "\nif !programs(&[\"sh\", \"frob\"]) {",
             "\nprogram(\"frob\")?;",
+            "\nlet said = bench.report_of_command(&[], &[\"frob\", &file]);",
+            "\nbench.report_of_command(\n    &[\"--folded\", &folded],\n    &[\"frob\", \"-x\"],\n);",
             "\nstart.need(&[\"frob\"], \"install it\")?;",
             "\nshell.args([\"-c\", \"sleep 1; x=1 frob --now\"]);",
             "\nrun(&format!(\"cat {file} | frob\"));",

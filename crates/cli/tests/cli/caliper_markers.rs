@@ -53,7 +53,7 @@ impl Bench {
     }
 
     /// The report on a run of a command, and what that printed.
-    fn report(&self, options: &[&str], command: &[&str]) -> (Value, String) {
+    fn report_of_command(&self, options: &[&str], command: &[&str]) -> (Value, String) {
         let out = self.0.path().join("report.json");
         let out_name = out.display().to_string();
         let before = ["caliper", "--markers", "--json", "-o", &out_name];
@@ -65,7 +65,7 @@ impl Bench {
 
     fn report_on(&self, path: &Path, arguments: &[&str]) -> (Value, String) {
         let path = path.display().to_string();
-        self.report(&[], &[&[path.as_str()], arguments].concat())
+        self.report_of_command(&[], &[&[path.as_str()], arguments].concat())
     }
 }
 
@@ -311,14 +311,16 @@ const CONTAINED: [&str; 4] = ["unshare", "--pid", "--fork", "--mount-proc"];
 fn the_first_thread_of_a_contained_process_is_charged_and_of_others_it_is_told() {
     let Some(bench) = Bench::new() else { return };
     let program = bench.c().display().to_string();
-    let (report, _) = bench.report(&[], &[&CONTAINED[..], &[&program, "unended"]].concat());
+    let (report, _) =
+        bench.report_of_command(&[], &[&CONTAINED[..], &[&program, "unended"]].concat());
     // It ran for 20 ms. Kernels may keep switches away from a process 1 to themselves, and on a busy machine
     // 5 ms of that were missing once.
     let ran = seconds(&report, "unended", "on_cpu_s");
     assert!(ran > 0.005 && ran < 0.2, "{ran} s");
     let is_told = |report: &Value| report["warnings"].to_string().contains("by other numbers");
     assert!(!is_told(&report), "{report}");
-    let (report, _) = bench.report(&[], &[&CONTAINED[..], &[&program, "threads", "2"]].concat());
+    let (report, _) =
+        bench.report_of_command(&[], &[&CONTAINED[..], &[&program, "threads", "2"]].concat());
     assert!(is_told(&report), "{report}");
 }
 
@@ -341,8 +343,16 @@ fn more_processes_are_read_than_files_may_be_open_at_first() {
     let Some(bench) = Bench::new() else { return };
     let (program, out) = (bench.c().display().to_string(), bench.0.path().join("many.json"));
     let nightwatt = crate::harness::program().get_program().to_owned();
-    // All are there at once: each waits for what it might be asked.
-    let all = "for i in $(seq 100); do (sleep 0.5 | $0 serve > /dev/null) & done; wait";
+    // Each waits for what it might be asked, until all have begun and the reader has files for all of them.
+    let all = r#"mkfifo "$1/asks"; exec 3<>"$1/asks"
+for i in $(seq 100); do "$0" serve <"$1/asks" 3>&- >"$1/says.$i" & done
+for i in $(seq 600); do
+    begun=$(cat "$1"/says.* | wc -l); files=$(ls "/proc/$PPID/fd" | wc -l)
+    if [ "$begun" -eq 100 ] && [ "$files" -gt 200 ]; then break; fi
+    sleep 0.1
+done
+echo "$begun have begun, $files files are open" >"$1/then"
+exec 3>&-; wait"#;
     let limited = "ulimit -Sn 64; exec \"$@\"";
     let mut command = Command::new("sh");
     command.args(["-c", limited, "sh"]).arg(nightwatt).args([
@@ -351,11 +361,15 @@ fn more_processes_are_read_than_files_may_be_open_at_first() {
         "--json",
         "-o",
     ]);
-    command.arg(&out).args(["--", "sh", "-c", all, &program]);
+    command.arg(&out).args(["--", "sh", "-c", all, &program]).arg(bench.0.path());
     let output = command.output().unwrap();
     let report = fs::read_to_string(out).unwrap_or_else(|_| panic!("{}", told(&output)));
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(count(&report, "begun", "calls"), 100, "{report}");
+    let then = fs::read_to_string(bench.0.path().join("then")).unwrap();
+    let mut numbers = then.split(' ').filter_map(|word| word.parse::<u32>().ok());
+    assert_eq!(numbers.next(), Some(100), "{then}");
+    assert!(numbers.next() > Some(200), "a process takes two files: {then}");
 }
 
 #[test]
@@ -369,7 +383,7 @@ fn libraries_that_share_an_inline_function_count_it_each_in_its_own_section() {
     let other = bench.built_of("library.c", "other.so", &[&library[..], &["-DOTHER"]].concat());
     let host = bench.built_of("host.c", "host", &["cc"]);
     let paths = [&host, &one, &other].map(|path| path.display().to_string());
-    let (report, _) = bench.report(&[], &paths.each_ref().map(String::as_str));
+    let (report, _) = bench.report_of_command(&[], &paths.each_ref().map(String::as_str));
     assert_eq!((count(&report, "shared", "calls"), count(&report, "other", "calls")), (20, 10));
 }
 
@@ -462,7 +476,7 @@ fn rust_marks_its_sections() {
     let Some(bench) = Bench::new() else { return };
     let me = std::env::current_exe().unwrap().display().to_string();
     let folded = bench.0.path().join("folded").display().to_string();
-    let (report, _) = bench.report(
+    let (report, _) = bench.report_of_command(
         &["--folded", &folded],
         &["env", "NIGHTWATT_TEST_MARKS=1", &me, "marks_for_the_test_below"],
     );
@@ -475,9 +489,12 @@ fn rust_marks_its_sections() {
 
 #[test]
 fn python_marks_its_sections() {
+    if nightwatt_needs::program("python3").is_none() {
+        return;
+    }
     let Some(bench) = Bench::new() else { return };
     let program = format!("{ROOT}/python/tests/marks.py");
-    let (report, _) = bench.report(&[], &["python3", &program]);
+    let (report, _) = bench.report_of_command(&[], &["python3", &program]);
     let calls = ["outer", "inner", "decorated", "child"].map(|name| count(&report, name, "calls"));
     // Four threads, 100 times; three children.
     assert_eq!(calls, [400, 400, 400, 3]);
@@ -488,9 +505,12 @@ fn python_marks_its_sections() {
 
 #[test]
 fn python_bears_odd_names_and_threads_for_which_there_is_no_file() {
+    if nightwatt_needs::program("python3").is_none() {
+        return;
+    }
     let Some(bench) = Bench::new() else { return };
     let program = format!("{ROOT}/python/tests/refusals.py");
-    let (report, printed) = bench.report(&[], &["python3", &program]);
+    let (report, printed) = bench.report_of_command(&[], &["python3", &program]);
     assert_eq!(report["exit_status"], 0, "{printed}");
     assert_eq!((count(&report, "thread", "calls"), count(&report, "? odd", "calls")), (10, 2));
     assert!(report["warnings"].to_string().contains("200 calls were not counted"), "{report}");
@@ -499,7 +519,7 @@ fn python_bears_odd_names_and_threads_for_which_there_is_no_file() {
 #[test]
 fn a_program_without_markers_and_markers_with_probes_are_told() {
     let Some(bench) = Bench::new() else { return };
-    let (report, _) = bench.report(&[], &["true"]);
+    let (report, _) = bench.report_of_command(&[], &["true"]);
     assert!(report["warnings"].to_string().contains("has used a marker"), "{report}");
     let output = nightwatt(&["caliper", "--markers", "-f", "sh:main", "--", "true"]);
     assert_eq!(output.status.code(), Some(2), "{}", told(&output));

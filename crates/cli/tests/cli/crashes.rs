@@ -6,24 +6,32 @@ use std::io::{ErrorKind, Write};
 use crate::client::{connect, get, head, post, receive};
 use crate::harness::{House, Plan, eventually, process};
 
-/// A server that takes a second to start.
-const SLOW_TO_START: &str =
-    "sleep 1; exec NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv";
+/// A server that starts when the test lets it [`go`].
+const SLOW_TO_START: &str = "while [ ! -e DIR/go ]; do sleep 0.05; done; \
+     exec NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv";
 
-/// A server that stops serving when told to, and takes two seconds to be gone.
-const SLOW_TO_STOP: &str = "trap 'sleep 2; exit 0' TERM; \
+/// A server that stops serving when told to, and is gone when the test lets it [`go`].
+const SLOW_TO_STOP: &str = "trap 'while [ ! -e DIR/go ]; do sleep 0.05; done; exit 0' TERM; \
      NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv & \
      while true; do wait; done";
 
-fn impatient(script: &str) -> Plan {
-    let site = "wake_timeout = \"4s\"\nwatch = \"300ms\"".to_owned();
+fn plan(script: &str, wake_timeout: &str) -> Plan {
+    let site = format!("wake_timeout = \"{wake_timeout}\"\nwatch = \"300ms\"");
     Plan { power: process(script), site, ..Plan::default() }
 }
 
-/// Everything that must hold after a crash and a restart.
+fn go(house: &House) {
+    std::fs::write(house.path("go"), "").unwrap();
+}
+
+/// Everything that must hold after a crash and a restart, which finds a server that is on its way.
 fn serves_again(house: &House, records_before: usize) {
     let gateway = house.serve(&[]);
-    let reply = get(gateway.address, "/after").unwrap();
+    let mut stream = connect(gateway.address).unwrap();
+    stream.write_all(&head("GET", "/after", "")).unwrap();
+    eventually("the request waits", || (gateway.status()["held"] == 1).then_some(()));
+    go(house);
+    let reply = receive(stream).unwrap();
     assert_eq!(reply.status, 200, "{}\n{}", reply.text(), house.read("serve.log"));
     assert_eq!(house.served().iter().filter(|it| *it == "/after").count(), 1);
     let asleep = gateway.until("asleep");
@@ -36,7 +44,7 @@ fn serves_again(house: &House, records_before: usize) {
 
 #[test]
 fn killed_in_the_middle_of_a_wake_up() {
-    let house = House::build(&impatient(SLOW_TO_START));
+    let house = House::build(&plan(SLOW_TO_START, "60s"));
     let gateway = house.serve(&[]);
     gateway.until("asleep");
     let mut stream = connect(gateway.address).unwrap();
@@ -53,13 +61,14 @@ fn killed_in_the_middle_of_a_wake_up() {
 #[test]
 fn killed_in_the_middle_of_a_wake_up_it_takes_over_the_server_that_came_up_meanwhile() {
     // The policy must not put the server to sleep before the order to stay awake arrives.
-    let plan = Plan { policy: "timeout 1h".to_owned(), ..impatient(SLOW_TO_START) };
+    let plan = Plan { policy: "timeout 1h".to_owned(), ..plan(SLOW_TO_START, "60s") };
     let house = House::build(&plan);
     let gateway = house.serve(&[]);
     gateway.until("asleep");
     gateway.order(&["wake"]);
     gateway.until("waking");
     gateway.kill();
+    go(&house);
     eventually("the server is up", || get(house.origin, "/up").ok());
     let servers = house.servers();
     let gateway = house.serve(&[]);
@@ -72,7 +81,7 @@ fn killed_in_the_middle_of_a_wake_up_it_takes_over_the_server_that_came_up_meanw
 
 #[test]
 fn killed_in_the_middle_of_a_sleep() {
-    let house = House::build(&impatient(SLOW_TO_STOP));
+    let house = House::build(&plan(SLOW_TO_STOP, "10s"));
     let gateway = house.serve(&[]);
     let reply = get(gateway.address, "/before").unwrap();
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -85,7 +94,7 @@ fn killed_in_the_middle_of_a_sleep() {
 
 #[test]
 fn killed_with_an_upload_in_its_spool() {
-    let house = House::build(&impatient(SLOW_TO_START));
+    let house = House::build(&plan(SLOW_TO_START, "60s"));
     let gateway = house.serve(&[]);
     gateway.until("asleep");
     let mut stream = connect(gateway.address).unwrap();
@@ -98,6 +107,7 @@ fn killed_with_an_upload_in_its_spool() {
     gateway.kill();
     let error = receive(stream).unwrap_err();
     assert_ne!(error.kind(), ErrorKind::WouldBlock, "the client learns of it at once");
+    go(&house);
     let gateway = house.serve(&[]);
     let reply = post(gateway.address, "/upload", &body).unwrap();
     assert_eq!(reply.status, 200, "{}", reply.text());

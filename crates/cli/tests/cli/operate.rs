@@ -15,10 +15,12 @@ use crate::harness::{
     Gateway, House, NIGHTWATT, Plan, eventually, nightwatt, process, program, told,
 };
 
-/// A server that takes its time to wake.
+/// A server that starts once there is a file `go`.
 fn slow_to_wake() -> Plan {
-    let script = "sleep 2; exec NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv";
-    Plan { power: process(script), ..Plan::default() }
+    let script = "while [ ! -e DIR/go ]; do sleep 0.05; done; \
+                  exec NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv";
+    let site = "wake_timeout = \"60s\"\nwatch = \"500ms\"".to_owned();
+    Plan { power: process(script), site, ..Plan::default() }
 }
 
 fn held(gateway: &Gateway, path: &str) -> std::net::TcpStream {
@@ -76,13 +78,11 @@ fn who_waits_while_another_process_takes_over_is_answered_and_the_server_is_woke
     let waits = held(&old, "/waits");
     let new = house.serve(&["--replace"]);
     assert_eq!(new.address, old.address, "it has the same socket");
-    let also = std::thread::spawn({
-        let address = new.address;
-        move || get(address, "/also").unwrap()
-    });
+    let also = held(&new, "/also");
+    std::fs::write(house.path("go"), "").unwrap();
     let reply = receive(waits).unwrap();
     assert_eq!((reply.status, reply.answer()), (200, "held"), "{}", reply.text());
-    let also = also.join().unwrap();
+    let also = receive(also).unwrap();
     assert_eq!((also.status, also.answer()), (200, "held"), "{}", also.text());
     assert_eq!(old.wait().0.code(), Some(0), "{}", house.read("serve.log"));
     new.until("asleep");

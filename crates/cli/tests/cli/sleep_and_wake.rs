@@ -124,14 +124,20 @@ fn the_page_for_people_says_what_the_json_says() {
 #[test]
 fn who_comes_before_the_first_look_at_the_server_is_named_as_the_cause_too() {
     let power = "[site.power.command]\nwake = \"touch DIR/up\"\nsleep = \"rm -f DIR/up\"\n\
-                 probe = \"sleep 0.5; test -e DIR/up\"\n";
+                 probe = \"while [ ! -e DIR/look ]; do sleep 0.05; done; test -e DIR/up\"\n";
     let site = "probe = \"controller\"\nwatch = \"0\"".to_owned();
     let plan = Plan { power: power.to_owned(), site, ..Plan::default() };
     let house = House::build(&plan);
     let _origin = house.start_origin();
     let gateway = house.serve(&[]);
-    assert_eq!(gateway.status()["state"], "unknown");
-    let reply = get(gateway.address, "/early").unwrap();
+    let mut stream = connect(gateway.address).unwrap();
+    stream.write_all(&head("GET", "/early", "")).unwrap();
+    let status = eventually("the request waits", || {
+        Some(gateway.status()).filter(|status| status["held"] == 1)
+    });
+    assert_eq!(status["state"], "unknown");
+    std::fs::write(house.path("look"), "").unwrap();
+    let reply = receive(stream).unwrap();
     assert_eq!((reply.status, reply.answer()), (200, "held"), "{}", reply.text());
     let waking = |record: &Record| record.change == Some(Change::Waking);
     let record = house.ledger().into_iter().find(waking).unwrap();

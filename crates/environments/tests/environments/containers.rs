@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use nightwatt_needs::static_program;
 
 use crate::rig::{
-    Daemon, Rig, commands_are_run, inside, memory_is_limited, output, program, root,
+    Daemon, Rig, commands_are_run, free_port, inside, memory_is_limited, output, program, root,
     scratch_is_empty,
 };
 
@@ -94,8 +94,8 @@ fn two_side_by_side(rig: &Rig, options: &str) {
     assert_eq!(inside(&first, "nproc"), "1");
     assert_eq!(inside(&first, "ps -o comm= -p 2"), "sleep", "it sees its own processes");
     memory_is_limited(&first);
-    rig.serves(&first, 18_086, "from the first");
-    rig.serves(&second, 18_087, "from the second");
+    rig.serves(&first, free_port(), "from the first");
+    rig.serves(&second, free_port(), "from the second");
 }
 
 /// A line of the shell, whose end is of no interest.
@@ -149,7 +149,7 @@ exec $engine system service --time 0 unix://$D/api.sock 2>$D/api.log"#;
     commands_are_run(&started);
     scratch_is_empty(&started);
     assert_eq!(containers().lines().count(), 1);
-    rig.serves(&started, 18_088, "from Docker");
+    rig.serves(&started, free_port(), "from Docker");
     started.stop().unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(containers(), "");
     guard.finish().unwrap();

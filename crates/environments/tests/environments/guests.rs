@@ -9,7 +9,9 @@ use nightwatt_clock::meter::Stop;
 use nightwatt_environments::{Error, Started};
 use rustix::process::Signal;
 
-use crate::rig::{Daemon, Rig, commands_are_run, inside, output, program, root, scratch_is_empty};
+use crate::rig::{
+    Daemon, Rig, commands_are_run, free_port, inside, output, program, root, scratch_is_empty,
+};
 
 /// Options for a small guest with a server's programs in it (tools/vm), with keys made for this test.
 fn guest(rig: &Rig, options: &str) -> Option<String> {
@@ -184,7 +186,7 @@ fn a_machine_that_is_reached_by_ssh_is_left_as_it_was() {
         let text = "name = \"in\"\nkind = \"bubblewrap\"\nwithin = \"it\"";
         let config: nightwatt_environments::EnvironmentConfig = toml::from_str(text).unwrap();
         let inner = config.start(0, Some(&outer), &guard, &rig.stop).unwrap();
-        rig.serves(&inner, 18_085, "from a container on another machine");
+        rig.serves(&inner, free_port(), "from a container on another machine");
     }
     drop(guard);
     rig.left("after drop");

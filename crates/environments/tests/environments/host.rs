@@ -4,7 +4,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::rig::{Rig, inside, memory_is_limited, program, root};
+use crate::rig::{Rig, free_port, inside, memory_is_limited, program, root};
 
 #[test]
 fn the_host_is_an_environment() {
@@ -12,7 +12,7 @@ fn the_host_is_an_environment() {
     rig.try_all("kind = \"host\"");
     let guard = rig.guard();
     let started = rig.start("kind = \"host\"", &guard);
-    rig.serves(&started, 18_081, "from the host");
+    rig.serves(&started, free_port(), "from the host");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_chroot_of_the_hosts_own_root_is_its_own() {
     let started = rig.start("kind = \"chroot\"\ncpus = 1\nmemory = \"96 MiB\"", &guard);
     assert_eq!(inside(&started, "nproc"), "1");
     memory_is_limited(&started);
-    rig.serves(&started, 18_082, "from a chroot");
+    rig.serves(&started, free_port(), "from a chroot");
     inside(&started, "echo x >/etc/nightwatt-was-here; test -e /etc/nightwatt-was-here");
     assert!(
         !std::path::Path::new("/etc/nightwatt-was-here").exists(),
@@ -76,8 +76,8 @@ fn bubblewrap_needs_no_engine() {
     let second =
         rig.config("kind = \"bubblewrap\"\ncpus = 1").start(1, None, &guard, &rig.stop).unwrap();
     assert_eq!(inside(&started, "nproc; cat /proc/1/comm"), "1\nbwrap");
-    rig.serves(&started, 18_083, "from bubblewrap");
-    rig.serves(&second, 18_084, "from another");
+    rig.serves(&started, free_port(), "from bubblewrap");
+    rig.serves(&second, free_port(), "from another");
 }
 
 /// Without root there is no cgroup here: what was started is found by the mark in its environment.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -298,6 +298,8 @@ impl Rig {
             return;
         }
         let scratch = started.scratch();
+        // What another test's server says is not taken for this one's.
+        let text = format!("{text} of process {}", std::process::id());
         let line = format!(
             "echo '{text}' >{scratch}/index.html; exec busybox httpd -f -p {inside} -h {scratch}"
         );
@@ -318,10 +320,15 @@ impl Rig {
             assert!(server.try_wait().unwrap().is_none(), "the server has ended");
             self.stop.wait_until(monotonic() + Duration::from_millis(50));
         };
-        assert!(said.contains(text), "{said}");
+        assert!(said.contains(&text), "{said}");
         server.kill().unwrap();
         server.wait().unwrap();
     }
+}
+
+/// A port that is free on all addresses of this machine, for a server that shares its network.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("0.0.0.0:0").and_then(|it| it.local_addr()).unwrap().port()
 }
 
 /// Killed at the end.

@@ -151,9 +151,13 @@ fn a_container_becomes_a_site_is_woken_with_what_it_needs_and_goes() {
 }
 
 async fn story(podman: &Podman, clock: &Clock) {
-    while tokio::net::UnixStream::connect(podman.socket()).await.is_err() {
-        tokio::task::yield_now().await;
-    }
+    let listens = async {
+        while tokio::net::UnixStream::connect(podman.socket()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_mins(2), listens).await;
+    assert!(waited.is_ok(), "podman does not listen at {}", podman.socket().display());
     let text = format!(
         "listen = [\"127.0.0.1:0\"]\nstate_dir = \"{}\"\n[scenario.server]\nmin_on = \"1s\"\nquiet = \"1s\"\n\
          [containers]\npodman = \"{}\"\n[containers.site]\nkind = \"app\"\n",
@@ -191,11 +195,9 @@ async fn story(podman: &Podman, clock: &Clock) {
     assert!(started.is_sorted(), "in order: {started:?}");
 
     until(&mut running, "its sleep", |it| is(it, "wiki", "asleep")).await;
-    let mut stopped = false;
-    while !stopped {
-        stopped = ["db", "cache", "wiki"].iter().all(|it| podman.state(it) == "exited");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    let have_ended =
+        |_: &Running| ["db", "cache", "wiki"].map(|it| podman.state(it)) == ["exited"; 3];
+    until(&mut running, "the end of what it needs", have_ended).await;
     let ended = ["wiki", "cache", "db"].map(|it| podman.when(it, "FinishedAt"));
     assert!(ended.is_sorted(), "in the reverse order: {ended:?}");
 

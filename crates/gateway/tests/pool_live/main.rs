@@ -4,7 +4,7 @@
 mod load;
 mod server;
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use nightwatt_energy::time::{Mono, Nanos};
 use nightwatt_gateway::control::{Order, Reply, ask};
 use nightwatt_gateway::status::{LedgerStatus, PoolStatus, SiteStatus};
 use nightwatt_gateway::{Config, Gateway, Options, Running};
+use nightwatt_needs::free_address;
 use nightwatt_policy::arrivals::{Arrivals, Profile};
 use nightwatt_policy::fleet::Pool;
 use nightwatt_sim::fleet::{self, Outcome as Simulated, Service, Window};
@@ -67,9 +68,7 @@ impl Stage {
             "#
         );
         for name in NAMES {
-            // Not on 127.0.0.1: a connection that leaves from there could be given the port.
-            let free = TcpListener::bind("127.0.0.2:0").and_then(|it| it.local_addr());
-            let address = free.expect("a free port");
+            let address = free_address();
             let server = format!(
                 r#"
                 [[site.server]]
