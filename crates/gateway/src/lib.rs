@@ -98,7 +98,7 @@ mod successor;
 mod supervisor;
 pub mod tls;
 mod tunnel;
-mod waiting;
+mod waiting_page;
 mod wake_cause;
 mod warm_up;
 pub mod webhooks;

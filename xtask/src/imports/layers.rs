@@ -95,7 +95,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "serving",
             "site",
             "tunnel",
-            "waiting",
+            "waiting_page",
         ],
     },
     Layer {
