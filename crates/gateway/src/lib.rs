@@ -51,7 +51,7 @@ pub mod in_use;
 mod inspect;
 mod job_runner;
 mod jobs;
-pub mod journal;
+pub mod ledger_file;
 pub mod lessons;
 mod listen;
 mod live;

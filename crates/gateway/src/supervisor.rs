@@ -31,7 +31,7 @@ pub(crate) use self::calls::{Learns, Retuning, end};
 pub(crate) use self::exchanges::ExchangeFor;
 pub(crate) use self::look::SupervisorStatus;
 pub(crate) use self::server_control::ServerControl;
-use crate::journal::{Journal, Record};
+use crate::ledger_file::{Journal, Record};
 use crate::lessons::LessonsStore;
 use crate::metering::{Meters, SETTLE_EVERY};
 use crate::metrics::ServerTally;

@@ -52,7 +52,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "common",
             "jobs",
-            "journal",
+            "ledger_file",
             "lessons",
             "machine",
             "metering",

@@ -11,7 +11,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::{AnyPolicy, Driver, Managed, ServerControl, Supervisor};
-use crate::journal::Journal;
+use crate::ledger_file::Journal;
 use crate::lessons::LessonsStore;
 use crate::past::HistoryLog;
 

@@ -6,7 +6,7 @@ use nightwatt_energy::time::{Now, Wall};
 use nightwatt_policy::ledger::Bill;
 
 use super::{Managed, Supervisor};
-use crate::journal::Record;
+use crate::ledger_file::Record;
 use crate::past::Past;
 
 impl Supervisor {
