@@ -10,11 +10,11 @@ use nightwatt_policy::lifecycle::Handed;
 use nightwatt_policy::manager::Memory;
 
 use crate::config::Config;
+use crate::dashboard_history::HistoryLog;
 use crate::disk_cache::DiskCache;
 use crate::error::StartError;
 use crate::ledger_file::{self, Journal};
 use crate::metering::{Feed, Meters};
-use crate::past::HistoryLog;
 use crate::supervisor::Records;
 
 /// What sites, servers and machines need to open.

@@ -56,7 +56,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "lessons",
             "machine",
             "metering",
-            "past",
+            "dashboard_history",
             "pool",
             "shadow",
             "supervisor",

@@ -6,8 +6,8 @@ use nightwatt_energy::time::{Now, Wall};
 use nightwatt_policy::ledger::Bill;
 
 use super::{Managed, Supervisor};
+use crate::dashboard_history::Past;
 use crate::ledger_file::Record;
-use crate::past::Past;
 
 impl Supervisor {
     /// The journal gets this record.
