@@ -29,7 +29,7 @@ pub mod control;
 mod dashboard_history;
 mod datagrams;
 pub mod disk_cache;
-pub mod dns;
+pub mod dns_update;
 mod error;
 mod exchange;
 mod facts;

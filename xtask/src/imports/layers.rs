@@ -17,7 +17,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "authority",
             "config",
-            "dns",
+            "dns_update",
             "error",
             "hand_over_error",
             "containers::labels",
