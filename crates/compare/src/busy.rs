@@ -8,7 +8,7 @@ use super::figures;
 use super::host::{MACHINE_WAS_BUSY, OURS};
 use super::plan::{MAIN, Plan};
 use super::record::RunRecord;
-use crate::pure::experiment::answers::{Answers, RatioAnswer};
+use crate::pure::experiment::judged_ratios::{Answers, RatioAnswer};
 
 /// Runs of less CPU time are counted too coarsely, s.
 const LEAST: f64 = 0.1;

@@ -9,7 +9,7 @@ use super::result::{Comparison, EnergySource, Failed, FigureName, Report};
 use super::text::percent;
 use super::{busy, consolidation, figures, runner, service};
 use crate::pure::experiment::End;
-use crate::pure::experiment::answers::{self, Answers};
+use crate::pure::experiment::judged_ratios::{self, Answers};
 
 /// Version of the JSON form.
 const SCHEMA: u32 = 1;
@@ -17,7 +17,7 @@ const SCHEMA: u32 = 1;
 /// The report of a plan's runs.
 pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
     let experiment = runner::experiment(plan, runs)?;
-    let mut answers = answers::answers(&experiment, plan.margin);
+    let mut answers = judged_ratios::answers(&experiment, plan.margin);
     let doubted = busy::doubt(&mut answers, plan, runs);
     let comparisons = answers.comparisons.iter().map(|course| {
         let of_it = |run: &&RunRecord| {

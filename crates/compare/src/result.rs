@@ -12,7 +12,7 @@ use super::plan::{MAIN, Plan};
 use super::record::{Better, RunRecord};
 use super::text::in_a_line;
 use crate::pure::experiment::End;
-use crate::pure::experiment::answers::{Answers, CellAnswer, CellRuns, RatioAnswer};
+use crate::pure::experiment::judged_ratios::{Answers, CellAnswer, CellRuns, RatioAnswer};
 
 /// The result of a plan, so far.
 #[derive(Debug, Clone, Serialize)]

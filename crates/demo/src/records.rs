@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use nightwatt_gateway::journal::{self, Record};
+use nightwatt_gateway::ledger_file::{self, Record};
 use nightwatt_gateway::{Extras, REFRESH_ID};
 use nightwatt_load::{Outcome, Run};
 
@@ -62,7 +62,7 @@ impl Records {
             }
             *served.entry(id.to_owned()).or_default() += 1;
         }
-        Ok(Self { proxy, origin: served, ledger: journal::read(&ledger)? })
+        Ok(Self { proxy, origin: served, ledger: ledger_file::read(&ledger)? })
     }
 
     /// The proxy's line on a request, if there is exactly one.

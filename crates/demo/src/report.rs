@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use nightwatt_energy::stats::Summary;
 use nightwatt_energy::time::Mono;
-use nightwatt_gateway::journal::WakeCause;
+use nightwatt_gateway::ledger_file::WakeCause;
 use nightwatt_gateway::status::Status;
 use nightwatt_load::summary::ContentDelay;
 use nightwatt_load::{Answer, Outcome, RequestKind, Run, ServiceTime};

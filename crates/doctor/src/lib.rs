@@ -4,16 +4,16 @@
 //! [`machine`] examines the machine that is to sleep, and runs there. [`proxy`] runs on the machine that
 //! stays awake and examines the servers of its configuration, by `nightwatt_gateway` and `nightwatt_power`.
 //! Neither changes anything, except that an agent's driver creates its file of the last announcement if the
-//! file is missing. [`cycle`] puts a machine to sleep and wakes it, and `probes` reports which eBPF
+//! file is missing. [`cycle`] puts a machine to sleep and wakes it, and `bpf_programs` reports which eBPF
 //! programs the kernel accepts.
 
+#[cfg(feature = "bpf")]
+pub mod bpf_programs;
 pub mod cycle;
 mod error;
 mod ethtool;
 pub mod machine;
 mod ping;
-#[cfg(feature = "bpf")]
-pub mod probes;
 pub mod proxy;
 mod route;
 

@@ -6,8 +6,8 @@
 //! ```
 
 mod account;
+mod dns_challenge;
 mod order;
-mod records;
 mod renewal;
 mod schedule;
 mod web;
@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use nightwatt_energy::time::{Mono, Now, Wall};
 
+use self::dns_challenge::Records;
 use self::order::{Failed, Proving};
-use self::records::Records;
 use self::renewal::{Advice, Window};
 use self::schedule::Attempts;
 use crate::config::{AcmeConfig, CertificateConfig};

@@ -10,11 +10,11 @@ use nightwatt_policy::lifecycle::Handed;
 use nightwatt_policy::manager::Memory;
 
 use crate::config::Config;
+use crate::dashboard_history::HistoryLog;
 use crate::disk_cache::DiskCache;
 use crate::error::StartError;
-use crate::journal::{self, Journal};
+use crate::ledger_file::{self, Journal};
 use crate::metering::{Feed, Meters};
-use crate::past::HistoryLog;
 use crate::supervisor::Records;
 
 /// What sites, servers and machines need to open.
@@ -43,7 +43,7 @@ impl Common<'_> {
         let (journal, memory) = self.journal(&path)?;
         let mut hours = Vec::new();
         if server.is_some() || proxy.is_some() {
-            let records = journal::read(&path).unwrap_or_default();
+            let records = ledger_file::read(&path).unwrap_or_default();
             hours.extend(records.into_iter().filter_map(|record| record.hour));
         }
         let meters = Meters::new(server, proxy, hours);

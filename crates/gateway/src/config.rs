@@ -36,7 +36,7 @@ mod spellings;
 mod tcp;
 mod tls;
 mod udp;
-mod waiting;
+mod waiting_texts;
 mod webhook;
 
 use std::borrow::Cow;
@@ -92,7 +92,7 @@ pub(crate) use self::tcp::UNKNOWN;
 pub use self::tcp::{Asleep, HeaderVersion, Keeps, TcpConfig, TcpOrigin, WakeOn};
 pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::udp::{UdpConfig, UdpKeeps, UdpWakeOn};
-pub use self::waiting::WaitingTexts;
+pub use self::waiting_texts::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
 use crate::error::ConfigError;
 

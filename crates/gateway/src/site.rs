@@ -53,7 +53,7 @@ use crate::refresh_queue::Refresher;
 use crate::shadow::{HandsOff, Shadow};
 use crate::store::Store;
 use crate::supervisor::{AnyPolicy, Records, ServerControl, Supervisor};
-use crate::waiting::WaitingPage;
+use crate::waiting_page::WaitingPage;
 
 /// For this long after waking, a server that answers 502, 503 or 504 counts as still starting.
 pub(crate) const STARTING: Duration = Duration::from_secs(30);

@@ -31,11 +31,11 @@ pub(crate) use self::calls::{Learns, Retuning, end};
 pub(crate) use self::exchanges::ExchangeFor;
 pub(crate) use self::look::SupervisorStatus;
 pub(crate) use self::server_control::ServerControl;
-use crate::journal::{Journal, Record};
+use crate::dashboard_history::HistoryLog;
+use crate::ledger_file::{Journal, Record};
 use crate::lessons::LessonsStore;
 use crate::metering::{Meters, SETTLE_EVERY};
 use crate::metrics::ServerTally;
-use crate::past::HistoryLog;
 use crate::wake_cause::WakeCause;
 
 /// The ledger, and what was learned, are written at least this often while the supervisor has anything to do at all.

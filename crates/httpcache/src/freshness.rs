@@ -2,7 +2,7 @@
 
 use crate::date;
 use crate::directives::{ResponseDirectives, delta_seconds};
-use crate::rules::Rules;
+use crate::operator_rules::Rules;
 use crate::sharing::Basis;
 use crate::time::{Times, Timestamp};
 use http::header::{AGE, DATE, EXPIRES, LAST_MODIFIED};

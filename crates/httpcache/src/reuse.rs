@@ -1,8 +1,8 @@
 //! May this stored response answer this request now? (RFC 9111, 4)
 
 use crate::directives::RequestDirectives;
+use crate::operator_rules::Rules;
 use crate::request::RequestHead;
-use crate::rules::Rules;
 use crate::sharing::{Basis, Sender};
 use crate::stored::Stored;
 use crate::storing::is_absence;

@@ -22,8 +22,8 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use crate::actions::is_action;
 use crate::key::{SECURE, matches_name, normal_authority, without_escapes};
 use crate::names::{Names, rows};
+use crate::operator_rules::{CookieRule, CookieRules, Fill, Rules};
 use crate::request::RequestHead;
-use crate::rules::{CookieRule, CookieRules, Fill, Rules};
 
 const FIELDS: &str = include_str!("../data/request-fields.tsv");
 const COOKIES: &str = include_str!("../data/harmless-cookies.tsv");

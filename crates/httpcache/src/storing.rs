@@ -2,9 +2,9 @@
 
 use crate::directives::{RequestDirectives, ResponseDirectives};
 use crate::freshness::{Freshness, is_heuristically_cacheable};
+use crate::operator_rules::{Fill, Rules, is_for_crawlers};
 use crate::reference;
 use crate::request::RequestHead;
-use crate::rules::{Fill, Rules, is_for_crawlers};
 use crate::sharing::{Basis, Filler, Sender};
 use crate::vary::Vary;
 use http::header::{CONTENT_LOCATION, CONTENT_TYPE, EXPIRES, SET_COOKIE, TRANSFER_ENCODING};

@@ -1,6 +1,6 @@
 //! `Vary`: which requests a stored response answers (RFC 9111, 4.1).
 
-use crate::rules::CookieRules;
+use crate::operator_rules::CookieRules;
 use crate::sharing::{FieldClass, counting_cookies, field_rule};
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, ACCEPT_LANGUAGE, COOKIE, HOST, HeaderName, VARY};

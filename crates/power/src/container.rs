@@ -25,7 +25,7 @@ use tracing::debug;
 
 pub(crate) use self::needs::Needs;
 use self::needs::Released;
-use crate::again::Again;
+use crate::rewake::Again;
 use crate::{Controller, Error, Observed, Subject, Work};
 
 /// What is said of a container has a few KiB, and more with many mounts and labels.

@@ -11,7 +11,7 @@ use nightwatt_host::text::brief;
 use nightwatt_host::tls::TlsError;
 use thiserror::Error as ThisError;
 
-use crate::complaints::cure;
+use crate::program_error_hints::cure;
 
 /// A server could not be woken, put to sleep or asked.
 #[derive(Debug, ThisError)]

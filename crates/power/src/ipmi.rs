@@ -28,8 +28,8 @@ use nightwatt_energy::duration_text;
 use nightwatt_host::secret::Secret;
 use serde::{Deserialize, Deserializer};
 
-use crate::again::Again;
-use crate::complaints::Complaints;
+use crate::program_error_hints::Complaints;
+use crate::rewake::Again;
 use crate::tool::Tool;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work, password};
 

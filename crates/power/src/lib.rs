@@ -14,8 +14,6 @@
 //! real time. Only `simulated` lets the clock's time pass; a caller that holds a debt calls it through
 //! [`Clock::parked`].
 
-mod again;
-mod complaints;
 mod container;
 mod drivers;
 pub mod engine;
@@ -25,6 +23,8 @@ pub mod neighbour;
 mod pair;
 mod password;
 pub mod probe;
+mod program_error_hints;
+mod rewake;
 mod risks;
 mod tool;
 

@@ -22,8 +22,8 @@ use std::time::Duration;
 use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
-use crate::again::Again;
 use crate::container::{Api, Dialect, Hints, Needs};
+use crate::rewake::Again;
 use crate::{ConfigError, Context, container};
 
 pub use crate::container::{Address, Container, Sleep, State};

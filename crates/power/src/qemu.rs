@@ -35,7 +35,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::UnixStream;
 use tracing::debug;
 
-use crate::again::Again;
+use crate::rewake::Again;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// No message is longer: the longest that we ask for has a few hundred bytes.

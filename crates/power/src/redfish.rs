@@ -38,7 +38,7 @@ use rustls::pki_types::ServerName;
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
-use crate::again::Again;
+use crate::rewake::Again;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work, password};
 
 /// Number of systems named in the error if one has to be chosen.

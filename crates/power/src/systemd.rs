@@ -21,8 +21,8 @@ use std::time::Duration;
 use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 
-use crate::again::Again;
-use crate::complaints::Complaints;
+use crate::program_error_hints::Complaints;
+use crate::rewake::Again;
 use crate::tool::Tool;
 use crate::{ConfigError, Context, Controller, Error, Observed, Subject, Work};
 

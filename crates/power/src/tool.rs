@@ -10,7 +10,7 @@ use nightwatt_host::text::brief;
 use tokio::process::Command;
 use tracing::debug;
 
-use crate::complaints::{Complaints, cure};
+use crate::program_error_hints::{Complaints, cure};
 use crate::{Error, helper};
 
 /// One such program, and what is known of its complaints.

@@ -17,7 +17,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "authority",
             "config",
-            "dns",
+            "dns_update",
             "error",
             "hand_over_error",
             "containers::labels",
@@ -52,11 +52,11 @@ pub(crate) const LAYERS: [Layer; 9] = [
         modules: &[
             "common",
             "jobs",
-            "journal",
+            "ledger_file",
             "lessons",
             "machine",
             "metering",
-            "past",
+            "dashboard_history",
             "pool",
             "shadow",
             "supervisor",
@@ -95,7 +95,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
             "serving",
             "site",
             "tunnel",
-            "waiting",
+            "waiting_page",
         ],
     },
     Layer {

@@ -214,7 +214,7 @@ fn beside_ours(printed: &Printed, report: &Report) -> Result<Vec<Figure>, Error>
 /// Ratios to the baseline, of the figure that runs were repeated for.
 fn of_report(report: &Report) -> Vec<Figure> {
     let Some(answers) = report.answers.figures.get(&report.answers.main) else { return Vec::new() };
-    let ratio = |it: &nightwatt_compare::pure::experiment::answers::RatioAnswer| {
+    let ratio = |it: &nightwatt_compare::pure::experiment::judged_ratios::RatioAnswer| {
         let what = format!(
             "{}, {}: {} over {}",
             report.answers.main, it.comparison, it.environment, it.reference

@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 #[cfg(feature = "bpf")]
 fn probes(args: &Args) -> Result<ExitStatus, Failure> {
-    let findings = nightwatt_doctor::probes::examine();
+    let findings = nightwatt_doctor::bpf_programs::examine();
     say(args, vec![Findings { name: "this kernel".to_owned(), findings }])
 }
 

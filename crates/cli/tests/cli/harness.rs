@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
-use nightwatt_gateway::journal::Record;
+use nightwatt_gateway::ledger_file::Record;
 pub(crate) use nightwatt_needs::free_address;
 use nightwatt_policy::ledger::Bill;
 use rustix::process::{Pid, Signal};

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::thread::{self, JoinHandle};
 
-use nightwatt_gateway::journal::WakeCause;
+use nightwatt_gateway::ledger_file::WakeCause;
 use serde_json::Value;
 
 use crate::harness::{House, NIGHTWATT, Plan, eventually, nightwatt, program, told};

@@ -2,7 +2,7 @@
 
 use crate::client::{connect, get, head, receive};
 use crate::harness::{House, Plan, eventually, process, told};
-use nightwatt_gateway::journal::Record;
+use nightwatt_gateway::ledger_file::Record;
 use nightwatt_policy::lifecycle::Change;
 use rustix::process::Signal;
 use std::io::Write;

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nightwatt_gateway::journal::{Record, WakeCause};
+use nightwatt_gateway::ledger_file::{Record, WakeCause};
 use serde_json::Value;
 
 use crate::agent::{ALONE, guest_with_agent, start_agent, wol_and_agent};

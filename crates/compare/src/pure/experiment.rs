@@ -2,7 +2,7 @@
 //!
 //! A [`Design`] has cells: an environment under one workload and one setting of everything else. Cells
 //! that differ in nothing but the environment are a comparison. [`Experiment`] says which run comes
-//! next and is told what came of it, live and in simulation; [`answers`] draws the conclusions.
+//! next and is told what came of it, live and in simulation; [`judged_ratios`] draws the conclusions.
 //!
 //! - Runs come in blocks, each of them with every open cell once, in an order that follows from the seed
 //!   and the block alone. So what changes slowly (temperature, a disk that fills) is common to a block,
@@ -13,7 +13,7 @@
 //!   that blocks are complete.
 //! - A run that fails is kept, tried again within its block as often as asked, and counted.
 
-pub mod answers;
+pub mod judged_ratios;
 mod schedule;
 
 pub use schedule::{End, Experiment, Progress};

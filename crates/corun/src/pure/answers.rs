@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_compare::pure::experiment::answers::evidence;
+use nightwatt_compare::pure::experiment::judged_ratios::evidence;
 use nightwatt_energy::stats::equivalence::{Verdict, judge};
 use nightwatt_energy::stats::intervals::Interval;
 use nightwatt_energy::stats::moments::Moments;

@@ -1,6 +1,6 @@
 //! Answers of DNS servers: whatever comes is read within bounds, and nothing that is not signed with our key is believed.
 
-use nightwatt_gateway::dns::{Signer, read, verify};
+use nightwatt_gateway::dns_update::{Signer, read, verify};
 
 /// Runs the target on one input.
 pub fn run(bytes: &[u8]) {

@@ -4,7 +4,7 @@
 use http::{HeaderMap, HeaderValue};
 use nightwatt_mirror::discover::{LONGEST_REFERENCE, MOST_LINKS, discover};
 use nightwatt_mirror::pure::address::{Address, Site};
-use nightwatt_mirror::pure::patterns::{Origin, PatternRules, page_of, refusal};
+use nightwatt_mirror::pure::refused_addresses::{Origin, PatternRules, page_of, refusal};
 
 /// Runs the target on one input.
 pub fn run(page: &[u8]) {

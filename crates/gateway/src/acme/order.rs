@@ -9,7 +9,7 @@ use instant_acme::{
     NewOrder, Order, OrderStatus, RetryPolicy,
 };
 
-use super::records::{DnsError, Records};
+use super::dns_challenge::{DnsError, Records};
 use crate::config::Proof;
 use crate::proofs::Proofs;
 use crate::tls::identity::Identity;

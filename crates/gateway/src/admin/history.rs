@@ -11,9 +11,9 @@ use nightwatt_policy::ledger::Bill;
 use serde::Serialize;
 
 use super::frontier::Frontier;
+use crate::dashboard_history::{Past, Wakeup};
 use crate::gateway::Gateway;
 use crate::machine::Machine;
-use crate::past::{Past, Wakeup};
 use crate::site::Site;
 use crate::supervisor::Supervisor;
 use crate::wake_cause::WakeCause;

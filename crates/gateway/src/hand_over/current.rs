@@ -12,7 +12,7 @@ use super::{LetGo, MOST_SOCKETS, Offer, Taker, VERSION, Word};
 use crate::control::Taken;
 use crate::disk_cache;
 use crate::hand_over_error::HandOverError;
-use crate::journal::Journal;
+use crate::ledger_file::Journal;
 use crate::ports::Port;
 use crate::running::{Running, drive_disk, side_jobs};
 use crate::successor::Successor;

@@ -7,8 +7,8 @@ use nightwatt_httpcache::Timestamp;
 use nightwatt_mirror::pure::address::{Address, Outside};
 use nightwatt_mirror::pure::complete::NotComplete;
 use nightwatt_mirror::pure::own_use::OwnUse;
-use nightwatt_mirror::pure::patterns::{Origin, refusal};
 use nightwatt_mirror::pure::plan::{Page, PageState};
+use nightwatt_mirror::pure::refused_addresses::{Origin, refusal};
 use nightwatt_mirror::pure::represent::NotGiven;
 use serde::{Deserialize, Serialize};
 

@@ -11,9 +11,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 use super::{AnyPolicy, Driver, Managed, ServerControl, Supervisor};
-use crate::journal::Journal;
+use crate::dashboard_history::HistoryLog;
+use crate::ledger_file::Journal;
 use crate::lessons::LessonsStore;
-use crate::past::HistoryLog;
 
 /// Time limit for a command that is under way at a hand-over; the next process repeats a wake command that is
 /// cancelled.

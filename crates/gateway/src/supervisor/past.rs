@@ -6,8 +6,8 @@ use nightwatt_energy::time::{Now, Wall};
 use nightwatt_policy::ledger::Bill;
 
 use super::{Managed, Supervisor};
-use crate::journal::Record;
-use crate::past::Past;
+use crate::dashboard_history::Past;
+use crate::ledger_file::Record;
 
 impl Supervisor {
     /// The journal gets this record.

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use nightwatt_gateway::config::{DnsConfig, Proof, TsigKey};
-use nightwatt_gateway::dns;
+use nightwatt_gateway::dns_update;
 use nightwatt_needs::{command, programs};
 
 use crate::acme::{Authority, eventually, free, pause, problem};
@@ -94,7 +94,7 @@ impl Bind {
 
     /// The number of texts that it has for the record.
     fn texts(&self) -> usize {
-        let question = dns::text_query(7, RECORD);
+        let question = dns_update::text_query(7, RECORD);
         let mut stream = TcpStream::connect(self.at).unwrap();
         let length = u16::try_from(question.len()).unwrap().to_be_bytes();
         stream.write_all(&[&length, &question[..]].concat()).unwrap();
@@ -102,7 +102,7 @@ impl Bind {
         stream.read_exact(&mut length).unwrap();
         let mut answer = vec![0; u16::from_be_bytes(length).into()];
         stream.read_exact(&mut answer).unwrap();
-        let answer = dns::read(&answer).unwrap();
+        let answer = dns_update::read(&answer).unwrap();
         answer.is_for(7).unwrap();
         answer.records.iter().filter(|it| it.kind == 16).count()
     }

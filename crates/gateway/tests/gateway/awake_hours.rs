@@ -1,7 +1,7 @@
 //! Hours in which the server is awake. Every story begins on a Monday at noon, UTC.
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::journal::WakeCause;
+use nightwatt_gateway::ledger_file::WakeCause;
 
 use crate::client::get;
 use crate::stage::{asleep, timeout};

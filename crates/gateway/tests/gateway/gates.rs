@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nightwatt_clock::Clock;
-use nightwatt_gateway::journal::{self, Record};
+use nightwatt_gateway::ledger_file::{self, Record};
 use nightwatt_gateway::status::SiteStatus;
 use nightwatt_gateway::{Config, Gateway, Options, Running};
 use nightwatt_needs::programs;
@@ -199,7 +199,7 @@ impl Scene {
     }
 
     fn wakes(&self) -> Vec<String> {
-        let records = journal::read(&self.path("state/blog.ledger.jsonl")).unwrap_or_default();
+        let records = ledger_file::read(&self.path("state/blog.ledger.jsonl")).unwrap_or_default();
         let wakes = records.iter().filter_map(|record: &Record| record.cause.as_ref());
         wakes.map(|cause| format!("{cause:?}")).collect()
     }

@@ -2,7 +2,7 @@
 
 use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
-use nightwatt_gateway::journal::WakeCause;
+use nightwatt_gateway::ledger_file::WakeCause;
 use nightwatt_policy::lifecycle::Change;
 use nightwatt_traffic::clf;
 use nightwatt_traffic::record::Line;

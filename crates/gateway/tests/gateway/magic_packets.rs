@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::journal::WakeCause;
+use nightwatt_gateway::ledger_file::WakeCause;
 use nightwatt_policy::lifecycle::Change;
 
 use crate::datagrams_namespaces::{Other, ip, within_at};

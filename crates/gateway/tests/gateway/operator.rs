@@ -4,7 +4,7 @@ use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::AdminConfig;
 use nightwatt_gateway::control::{Order, Reply};
-use nightwatt_gateway::journal::WakeCause;
+use nightwatt_gateway::ledger_file::WakeCause;
 use nightwatt_policy::lifecycle::Change;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;

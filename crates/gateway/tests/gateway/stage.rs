@@ -9,7 +9,7 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_gateway::control::{Order, Reply, ask as order};
-use nightwatt_gateway::journal::{self, Record};
+use nightwatt_gateway::ledger_file::{self, Record};
 use nightwatt_gateway::metering::Feed;
 use nightwatt_gateway::status::{
     DiskStatus, MachineStatus, PoolStatus, SiteStatus, Status, TcpStatus, TlsStatus,
@@ -563,7 +563,7 @@ impl Stage {
 
     /// The server's journal.
     pub(crate) fn journal(&self) -> Vec<Record> {
-        journal::read(&self.dir.path().join("blog.ledger.jsonl")).unwrap()
+        ledger_file::read(&self.dir.path().join("blog.ledger.jsonl")).unwrap()
     }
 
     /// What is in the ledger of a site.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::control::{self, Demand, Order, Reply};
-use nightwatt_gateway::journal;
+use nightwatt_gateway::ledger_file;
 use nightwatt_gateway::status::Status;
 use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running};
 use nightwatt_policy::lifecycle::Change;
@@ -190,7 +190,7 @@ impl House {
     }
 
     fn count(&self, change: Change) -> usize {
-        let records = journal::read(&self.dir.path().join("site.ledger.jsonl")).unwrap();
+        let records = ledger_file::read(&self.dir.path().join("site.ledger.jsonl")).unwrap();
         records.iter().filter(|it| it.change == Some(change)).count()
     }
 }
@@ -432,7 +432,7 @@ fn a_pool_that_sleeps_is_not_woken_by_a_hand_over() {
     };
     eventually("all sleep", is_asleep);
     let woken = || {
-        let records = journal::read(&house.dir.path().join("one.ledger.jsonl")).unwrap();
+        let records = ledger_file::read(&house.dir.path().join("one.ledger.jsonl")).unwrap();
         records.iter().filter(|it| it.change == Some(Change::Waking)).count()
     };
     let before = woken();

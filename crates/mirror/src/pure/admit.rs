@@ -15,8 +15,8 @@ use nightwatt_httpcache::{
 
 use super::address::Address;
 use super::entry::{BodyHash, BodyRef, Entry, EntryParts};
-use super::patterns::{leads_to_log_in, matches, may_name_session};
 use super::reason::Reason;
+use super::refused_addresses::{leads_to_log_in, matches, may_name_session};
 use crate::coding::{Coding, CodingError, unpack};
 use crate::discover::html::has_nonce;
 use crate::discover::{Document, Found, discover};

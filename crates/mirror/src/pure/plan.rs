@@ -34,10 +34,10 @@ use super::address::{Address, Site};
 use super::admit::{AdmitRules, Digest};
 use super::complete::{Completeness, PassQuality, Samples};
 use super::entry::Entry;
-use super::patterns::{Origin, PatternRules, refusal};
 use super::popularity::FirstRequests;
 use super::reason::{Reason, ReasonKind};
 use super::refresh::{Hour, RefreshRules, wake_at};
+use super::refused_addresses::{Origin, PatternRules, refusal};
 use super::robots::Robots;
 use super::traps::TrapRules;
 

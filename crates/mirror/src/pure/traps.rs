@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use nightwatt_httpcache::Timestamp;
 
 use super::address::{Address, plain};
-use super::patterns::page_of;
 use super::reason::Reason;
+use super::refused_addresses::page_of;
 
 /// Bounds on addresses of one form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

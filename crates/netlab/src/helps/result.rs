@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use nightwatt_compare::pure::experiment::answers::{Answers, RatioAnswer, RuleUsed, answers};
+use nightwatt_compare::pure::experiment::judged_ratios::{Answers, RatioAnswer, RuleUsed, answers};
 use nightwatt_compare::pure::experiment::{End, Experiment};
 use nightwatt_energy::stats::equivalence;
 use serde::Serialize;
@@ -300,7 +300,7 @@ impl LinkHelps {
 fn effect(all: &Answers, figure: &ComparedFigure, comparison: &str) -> Option<Effect> {
     let answers = all.figures.get(figure.name)?;
     let mean = |state: &str| {
-        let is_it = |it: &&nightwatt_compare::pure::experiment::answers::CellAnswer| {
+        let is_it = |it: &&nightwatt_compare::pure::experiment::judged_ratios::CellAnswer| {
             it.comparison == comparison && it.environment == state
         };
         answers.cells.iter().find(is_it).and_then(|it| it.mean)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nightwatt_compare::pure::experiment::answers::RuleUsed;
+use nightwatt_compare::pure::experiment::judged_ratios::RuleUsed;
 use nightwatt_compare::pure::experiment::{End, Experiment, Outcome};
 use nightwatt_energy::energy::Provenance;
 use nightwatt_energy::stats::moments::Moments;

@@ -1,6 +1,6 @@
 //! What the rules of the mirror say about the requests of a log. Each URL is checked once.
 //!
-//! The rules are those of `serve`, in `nightwatt_mirror::pure`: `patterns` by the words of an address, `traps`
+//! The rules are those of `serve`, in `nightwatt_mirror::pure`: `refused_addresses` by the words of an address, `traps`
 //! and `Limits` by the number of addresses, `admit` by the status of the answer. A log does not show the
 //! rest: robots.txt, fields, bodies.
 
@@ -8,9 +8,9 @@ use nightwatt_energy::time::Wall;
 use nightwatt_mirror::pure::Timestamp;
 use nightwatt_mirror::pure::address::Address;
 use nightwatt_mirror::pure::admit::{PAGE_SIZE, StatusKind};
-use nightwatt_mirror::pure::patterns::{Origin, PatternRules, refusal};
 use nightwatt_mirror::pure::plan::Limits;
 use nightwatt_mirror::pure::reason::Reason;
+use nightwatt_mirror::pure::refused_addresses::{Origin, PatternRules, refusal};
 use nightwatt_mirror::pure::traps::TrapCounters;
 use nightwatt_sim::{Mirrorable, Shows, Slot};
 use nightwatt_traffic::scan::Logged;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use nightwatt_energy::stats::percentile;
-use nightwatt_gateway::journal::{self, Record};
+use nightwatt_gateway::ledger_file::{self, Record};
 use nightwatt_policy::lifecycle::Change;
 use serde::Serialize;
 
@@ -31,8 +31,8 @@ pub(super) struct WakeTimes {
 /// Reads the ledger of a server; nothing without one, without permission, and after few wake-ups.
 pub(super) fn read(state_dir: &Path, name: &str) -> Option<WakeTimes> {
     let path = state_dir.join(format!("{name}.ledger.jsonl"));
-    let mut records = journal::read(&path.with_extension("jsonl.1")).unwrap_or_default();
-    records.extend(journal::read(&path).unwrap_or_default());
+    let mut records = ledger_file::read(&path.with_extension("jsonl.1")).unwrap_or_default();
+    records.extend(ledger_file::read(&path).unwrap_or_default());
     of(&records)
 }
 

@@ -6,7 +6,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 
-use super::answers::answers;
+use super::judged_ratios::answers;
 use super::tests::{design, figures};
 use super::*;
 use nightwatt_energy::stats::distribution::student_t;

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::answers::answers;
+use super::judged_ratios::answers;
 use super::*;
 use nightwatt_energy::stats::equivalence::Verdict;
 use nightwatt_energy::stats::ratio;
@@ -306,7 +306,7 @@ fn every_pair_of_environments_has_a_ratio_in_one_of_two_families() {
         figures([1.0, 2.0, 4.0][step.cell % 3] * (1.0 + 1e-4 * f64::from(step.block)))
     });
     let answers = answers(&experiment, 0.02);
-    let named = |family: &answers::Family| -> Vec<(String, String, f64, usize)> {
+    let named = |family: &judged_ratios::Family| -> Vec<(String, String, f64, usize)> {
         let name = |name: &str| name.trim_start_matches("environment ").to_owned();
         family
             .ratios
@@ -335,7 +335,7 @@ fn outliers_are_marked_and_still_counted() {
     run(&mut experiment, |step| figures(values[step.block as usize]));
     let answers = answers(&experiment, 0.02);
     let cell = &answers.figures["J/op"].cells[0];
-    assert_eq!(cell.outliers, [answers::Outlier { block: 1, value: 40.0 }]);
+    assert_eq!(cell.outliers, [judged_ratios::Outlier { block: 1, value: 40.0 }]);
     assert!((cell.mean.unwrap() - 65.0 / 6.0).abs() < 1e-12, "it is in the mean");
 }
 

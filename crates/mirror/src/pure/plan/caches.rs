@@ -48,9 +48,9 @@ mod tests {
     use super::*;
     use crate::pure::address::Site;
     use crate::pure::admit::AdmitRules;
-    use crate::pure::patterns::PatternRules;
     use crate::pure::plan::{Limits, Meeting, PlanRules};
     use crate::pure::refresh::RefreshRules;
+    use crate::pure::refused_addresses::PatternRules;
     use crate::pure::traps::TrapRules;
 
     const START: Timestamp = Timestamp::from_secs(1_782_086_400);

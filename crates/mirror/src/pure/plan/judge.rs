@@ -7,8 +7,8 @@ use super::pages::{Page, PageState};
 use super::{Meeting, PlanRules, Planner};
 use crate::pure::address::Address;
 use crate::pure::complete::folded;
-use crate::pure::patterns::{Origin, refusal};
 use crate::pure::reason::Reason;
+use crate::pure::refused_addresses::{Origin, refusal};
 use crate::pure::robots::{Permission, Robots};
 
 /// Why nightwatt may not request an address, whatever leads to it.

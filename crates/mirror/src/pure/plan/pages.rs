@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{Meeting, PassKind};
 use crate::pure::address::Address;
-use crate::pure::patterns::Origin;
 use crate::pure::popularity::Popularity;
 use crate::pure::reason::{Reason, ReasonKind};
 use crate::pure::refresh::RefreshRules;
+use crate::pure::refused_addresses::Origin;
 use crate::pure::traps::{TrapCounters, TrapRules};
 
 /// What is known of an address.

@@ -13,8 +13,8 @@ use crate::discover::{Found, LinkKind};
 use crate::pure::address::Address;
 use crate::pure::admit::{Answer, Before, Digest, Verdict, admit};
 use crate::pure::entry::Entry;
-use crate::pure::patterns::{Origin, page_of};
 use crate::pure::reason::Reason;
+use crate::pure::refused_addresses::{Origin, page_of};
 use crate::pure::robots::{Permission, Robots};
 
 /// A change of the store.

@@ -16,7 +16,7 @@ use nightwatt_policy::ledger::Bill;
 use nightwatt_policy::lifecycle::{Change, Phase};
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{self, Record};
+use crate::ledger_file::{self, Record};
 use crate::private;
 use crate::wake_cause::WakeCause;
 
@@ -157,8 +157,8 @@ impl HistoryLog {
         durable: bool,
     ) -> std::io::Result<Self> {
         let current = state_dir.join(format!("{name}.ledger.jsonl"));
-        let mut records = journal::read(&current.with_extension("jsonl.1")).unwrap_or_default();
-        records.extend(journal::read(&current)?);
+        let mut records = ledger_file::read(&current.with_extension("jsonl.1")).unwrap_or_default();
+        records.extend(ledger_file::read(&current)?);
         let path = state_dir.join(format!("{name}.days.jsonl"));
         let mut marks = read_days(&path)?;
         let days = private::options().append(true).create(true).open(&path)?;

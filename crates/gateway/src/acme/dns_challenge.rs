@@ -14,7 +14,7 @@ use tokio::process::Command;
 
 use crate::authority::Authority;
 use crate::config::DnsConfig;
-use crate::dns::{self as message, Signer, Text};
+use crate::dns_update::{self as message, Signer, Text};
 
 /// Limit for one question.
 const PATIENCE: Duration = Duration::from_secs(10);
