@@ -1,4 +1,5 @@
-//! What must survive a crash: the ledger, and the events of the server, one JSON object per line.
+//! The file `NAME.ledger.jsonl`: what must survive a crash, the ledger and the events of the server, one JSON object
+//! per line.
 //!
 //! Every record is complete in itself and has the totals as of its time, so a restart needs only the last whole line. A
 //! line torn by a crash is truncated at the next start; the time from the last whole record to that start is billed as
