@@ -156,8 +156,8 @@ async fn story(podman: &Podman, clock: &Clock) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let waited = tokio::time::timeout(Duration::from_mins(2), listens).await;
-    assert!(waited.is_ok(), "podman does not listen at {}", podman.socket().display());
+    let is_listening = tokio::time::timeout(Duration::from_mins(2), listens).await;
+    assert!(is_listening.is_ok(), "podman does not listen at {}", podman.socket().display());
     let text = format!(
         "listen = [\"127.0.0.1:0\"]\nstate_dir = \"{}\"\n[scenario.server]\nmin_on = \"1s\"\nquiet = \"1s\"\n\
          [containers]\npodman = \"{}\"\n[containers.site]\nkind = \"app\"\n",
