@@ -69,9 +69,10 @@ fn a_unit_is_stopped_and_started_and_frozen_and_thawed_on_another_machine() {
         guest.exec("systemctl start ssh.service");
         assert!(answers(&guest, "60"));
         assert_eq!(stopping.state().await.unwrap(), Observed::Up);
-        for (unit, how) in [(&stopping, "stop"), (&freezing, "freeze")] {
+        let units = [(&stopping, "stop", Observed::Down), (&freezing, "freeze", Observed::Frozen)];
+        for (unit, how, asleep) in units {
             unit.sleep().await.unwrap();
-            assert_eq!(unit.state().await.unwrap(), Observed::Down, "{how}");
+            assert_eq!(unit.state().await.unwrap(), asleep, "{how}");
             assert!(!answers(&guest, "2"), "{how}");
             unit.wake().await.unwrap();
             assert!(answers(&guest, "60"), "{how}");
