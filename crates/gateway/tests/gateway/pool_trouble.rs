@@ -10,20 +10,9 @@ use crate::pool::{Done, FOUR, ONE_EACH, ask_beside, four, seen, takes};
 use crate::stage::{asleep, secs};
 
 /// As `ONE_EACH`, but two are always on.
-const TWO_ON: &str = r#"
-    policy = "always-on 2"
-    line = 3
-    wear = "by-number"
-    [[site.pool.kind]]
-    name = "small"
-    service_rate = 1
-    places = 1
-    idle_w = 10
-    busy_w = 30
-    off_w = 1
-    switch_j = 50
-    wake_time = "5s"
-"#;
+fn two_on() -> &'static str {
+    ONE_EACH.replace("delayed-off 20s", "always-on 2").leak()
+}
 
 fn to_sleep(name: &str) -> Order {
     Order::Sleep { site: Some(name.to_owned()) }
@@ -120,7 +109,7 @@ fn the_operator_wakes_keeps_awake_and_puts_to_sleep_single_servers() {
 
 #[test]
 fn what_broke_at_one_server_is_sent_to_another_that_idles_not_to_the_same_again() {
-    let pool = ONE_EACH.replace("delayed-off 20s", "always-on 2").leak();
+    let pool = two_on();
     asleep().pool(FOUR, pool, "watch = \"10s\"").play(async |stage| {
         stage.at(6).await;
         assert_eq!(stage.duties(), ["on", "on", "off", "off"]);
@@ -266,7 +255,7 @@ fn one_server_of_a_pool_that_sleeps_can_be_woken() {
 
 #[test]
 fn a_server_that_lets_nobody_in_for_a_moment_stays_in_the_pool_and_one_that_goes_on_so_does_not() {
-    let pool = ONE_EACH.replace("delayed-off 20s", "always-on 2").leak();
+    let pool = two_on();
     asleep().pool(FOUR, pool, "watch = \"0\"").play(async |stage| {
         stage.at(6).await;
         stage.members[0].origin.shut_out().await;
@@ -397,7 +386,7 @@ fn a_crawler_waits_at_the_servers_that_are_on() {
 #[test]
 fn a_client_that_may_wake_nothing_goes_to_another_server_that_is_on_if_one_fails() {
     let access = AccessConfig { wake: Some(networks(&["10.0.0.0/8"])), ..AccessConfig::default() };
-    let setup = asleep().pool(FOUR, TWO_ON, "");
+    let setup = asleep().pool(FOUR, two_on(), "");
     setup.site(|site| site.access = Some(access)).play(async |stage| {
         stage.at(6).await;
         assert_eq!(stage.duties(), ["on", "on", "off", "off"]);
