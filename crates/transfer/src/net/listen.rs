@@ -319,10 +319,12 @@ impl Greeting {
             }
             Err(error) => (Err(error.to_string()), None),
         };
-        if let (Err(_), None, Ok(closed)) = (&result, &stranger, closed) {
+        let is_refused_silently = result.is_err() && stranger.is_none();
+        // A refusal is reported before its peer sees it.
+        let unsent = greeted.send((from, result));
+        if let (true, Ok(closed)) = (is_refused_silently, closed) {
             let _ = closed.shutdown(Shutdown::Both);
         }
-        let unsent = greeted.send((from, result));
         // If it is full, the other end is about to be read.
         let _ = waker.write(&[0]);
         if let Some(ends) = stranger {
