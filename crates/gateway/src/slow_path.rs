@@ -521,11 +521,14 @@ impl<'a> Asked<'a> {
                 supervisor.unreachable();
                 return (stale, Answered::Stale);
             }
-            if attempt == attempts || serving.observe || !self.may_wake() {
+            if attempt == attempts || serving.observe {
                 break;
             }
             if self.is_back().await {
                 continue;
+            }
+            if self.is_guest() {
+                break;
             }
             answered = Answered::Held;
             drop(exchange);

@@ -226,6 +226,9 @@ static __always_inline void dirtied(struct folio *folio, __u64 page, struct inod
 	 * of the kernel that write by themselves (a loop device, nfsd) own what they make dirty. */
 	if (held && task->flags & PF_KTHREAD && !same(held->owner, owner))
 		return;
+	/* The kernel skipped the event of its first block, so the event of the folio has counted it whole. */
+	if (held && by_block && !held->by_block && !held->sent)
+		return;
 	if (held && by_block) {
 		file = held->file;
 		__sync_fetch_and_add(&held->dirty, bytes);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nightwatt_energy::time::Mono;
 
-use crate::client::{Client, get, post};
+use crate::client::{CRAWLER, Client, get, post};
 use crate::origin::{Act, Gate, ok, raw, status};
 use crate::stage::{asleep, awake, secs, timeout};
 
@@ -110,6 +110,20 @@ fn a_server_that_died_is_woken_for_the_request_that_finds_out() {
             assert_eq!(stage.origin.seen()[1].text(), "once");
         });
     }
+}
+
+#[test]
+fn a_crawler_that_finds_a_dead_server_does_not_wake_it() {
+    awake().play(async |stage| {
+        assert_eq!(stage.ask(get("/a")).await.how(), (200, "server"));
+        stage.at(20).await;
+        stage.power.go_down();
+        stage.origin.down().await;
+        assert_eq!(stage.ask(get("/b").agent(CRAWLER)).await.how(), (503, "unavailable"));
+        assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
+        assert_eq!(stage.ask(get("/c")).await.how(), (200, "held"));
+        assert_eq!(stage.commands(), (1, 0));
+    });
 }
 
 #[test]

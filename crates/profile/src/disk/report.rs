@@ -191,8 +191,8 @@ impl DiskReport {
         if lost.events > 0 {
             let events = lost.events;
             warnings.push(format!(
-                "the kernel did not report {events} blocks or requests: too much happened at a time, and \
-                 their bytes are in no row"
+                "the kernel did not report {events} blocks or requests: too much happened at a time. \
+                 Their bytes are missing from `dirtied` or have no owner"
             ));
         }
         for device in &self.devices {
