@@ -169,11 +169,16 @@ impl Process {
 
 /// Asks all of them to end, and sees to it.
 pub fn end_all(processes: &mut [Process]) {
+    end_within(processes, PATIENCE);
+}
+
+/// The same, with this time for them to end by themselves.
+fn end_within(processes: &mut [Process], patience: Duration) {
     let asked: Vec<&Process> = processes.iter().filter(|it| !it.is_over()).collect();
     for process in &asked {
         process.signal(Signal::TERM);
     }
-    let deadline = monotonic() + PATIENCE;
+    let deadline = monotonic() + patience;
     // Not the user's stop: the user who interrupted waits for this.
     if let Ok(stop) = Stop::new() {
         for process in &asked {
@@ -476,7 +481,7 @@ mod tests {
             while fs::read_to_string(&on).unwrap_or_default() != "on\n" {
                 stop.wait_until(monotonic() + STEP);
             }
-            end_all(&mut all);
+            end_within(&mut all, Duration::from_mins(1));
             assert_eq!(fs::read_to_string(&on).unwrap(), "on\nclean\n", "session: {session}");
         }
     }
@@ -487,14 +492,20 @@ mod tests {
         let stop = Stop::new().unwrap();
         let start =
             |name: &str, line: &str| Process::start(shell(line), folder.path(), name).unwrap();
-        // The first one waits for the second, and both for the third.
+        // The first one waits until the end of the second has been noted, and that for the third: while it has not, the
+        // process is there, dead.
         let path = |name: &str| folder.path().join(name).display().to_string();
         let (one, two) = (path("one"), path("two"));
-        let waits = |file: &str| format!("while ! [ -e {file} ]; do sleep 0.01; done");
+        let waits = |file: &str| {
+            format!(
+                "while ! [ -s {file} ]; do sleep 0.01; done; \
+                 while kill -0 $(cat {file}) 2>/dev/null; do sleep 0.01; done"
+            )
+        };
         let mut all = Processes(vec![
             start("a", &waits(&one)),
-            start("b", &format!("{}; sleep 0.1; touch {one}", waits(&two))),
-            start("c", &format!("touch {two}")),
+            start("b", &format!("{}; echo $$ >{one}", waits(&two))),
+            start("c", &format!("echo $$ >{two}")),
         ]);
         let deadline = monotonic() + Duration::from_mins(1);
         let endings = all.wait_until_one_fails(deadline, &stop).unwrap();
@@ -502,7 +513,7 @@ mod tests {
             Some((Ending::Exited(status), at)) if status.success() => at,
             other => panic!("{other:?}"),
         };
-        assert!(at(2) < at(1) && at(1) <= at(0), "{endings:?}");
+        assert!(at(2) < at(1) && at(1) < at(0), "{endings:?}");
         let mut all = Processes(vec![start("a", "sleep 1000"), start("b", "exit 3")]);
         let endings = all.wait_until_one_fails(deadline, &stop).unwrap();
         assert!(endings[0].is_none() && endings[1].is_some(), "{endings:?}");

@@ -17,6 +17,8 @@ use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::receive::{self, Folder};
 use nightwatt_transfer::send::{self, Options, Report, Session, Wanted, walk};
 use nightwatt_transfer::ssh::{Remote, Target};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::nanosleep;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -199,8 +201,13 @@ fn a_sparse_file_is_resumed_by_what_is_in_it() {
     let enough = |line: &String| line.parse().is_ok_and(|count: u64| count > LONG / 10 * 9);
     let acknowledged: u64 =
         lines.find_map(|line| line.ok().filter(enough)).unwrap().parse().unwrap();
+    // The next receiver waits no longer than 2 s for the end of this one.
+    let receiver = receiver_of(&sender).and_then(|it| pidfd_open(it, PidfdFlags::empty()).ok());
     sender.kill().unwrap();
     sender.wait().unwrap();
+    if let Some(receiver) = &receiver {
+        poll(&mut [PollFd::new(receiver, PollFlags::IN)], None).unwrap();
+    }
     let (cpu, began) = (cpu_of_children(), clock());
     let said = start(&from, &to).wait_with_output().unwrap().stdout;
     let (cpu, wall) = (cpu_of_children().saturating_sub(cpu), clock().since(began));

@@ -122,7 +122,9 @@ impl<'a> Client<'a> {
             self.turn(deadline)?;
             let now = monotonic();
             self.tally.pass(now);
-            if let Some(tell) = tell.as_mut()
+            // Who has told it to end is told no more.
+            if self.ended.is_none()
+                && let Some(tell) = tell.as_mut()
                 && self.tally.latest != told
                 && let Some(second) = &self.tally.latest
             {

@@ -119,7 +119,7 @@ fn more_clients_than_there_is_room_for_are_told_so() {
 #[test]
 fn a_server_that_ends_in_the_middle_is_told_of() {
     for direction in [Direction::Fetch, Direction::Send] {
-        let serving = Serving::usual();
+        let serving = Serving::alone();
         let mut plan = Plan { direction, ..serving.plan(3, 1_000_000_000) };
         plan.until = Until::default();
         let (go, going) = std::sync::mpsc::channel();
@@ -143,7 +143,7 @@ fn a_server_that_ends_in_the_middle_is_told_of() {
 
 #[test]
 fn a_server_that_ends_after_some_were_completed_leaves_their_figures() {
-    let serving = Serving::usual();
+    let serving = Serving::alone();
     let mut plan = serving.plan(3, 10);
     plan.until = Until::default();
     let (go, going) = std::sync::mpsc::channel();

@@ -119,9 +119,12 @@ fn a_finished_connection_is_followed_by_a_new_one_until_there_were_enough() {
 
 #[test]
 fn at_the_end_of_its_time_what_is_under_way_is_cut_and_counted_apart() {
+    // Long enough for either side to wait for a processor, and paced, so that it takes little of one.
+    let until = Until { count: None, time: Some(Duration::from_secs(5)) };
+    let pacing = 1_000_000;
     let serving = Serving::usual();
-    let mut plan = serving.plan(4, 1_000_000_000);
-    plan.until = Until { count: None, time: Some(Duration::from_millis(400)) };
+    let mut plan = nightwatt_tcp::Plan { until, ..serving.plan(4, 1_000_000_000) };
+    plan.options.pacing = pacing;
     let report = fetched(&plan);
     assert_eq!((report.ended, report.completed, report.failed, report.cut), (Ended::Time, 0, 0, 4));
     assert!(report.bytes > 0 && report.lifetime_s.is_none());
@@ -130,13 +133,13 @@ fn at_the_end_of_its_time_what_is_under_way_is_cut_and_counted_apart() {
     assert_eq!(served.faults.get("reset"), Some(&4), "{served:?}");
 
     let serving = Serving::usual();
-    let mut plan = serving.plan(4, 10);
-    plan.until = Until { count: None, time: Some(Duration::from_millis(400)) };
+    let mut plan = nightwatt_tcp::Plan { until, ..serving.plan(4, 100) };
+    plan.options.pacing = pacing;
     let report = fetched(&plan);
     assert!(report.completed > 0, "{report:?}");
     assert_eq!(report.completed + report.cut, report.started);
     // Both sides go by their own bytes.
-    let per = |cpu: Duration, bytes: u64| cpu.as_secs_f64() / (bytes as f64 / 14_600.0);
+    let per = |cpu: Duration, bytes: u64| cpu.as_secs_f64() / (bytes as f64 / 146_000.0);
     let expected = per(report.cpu.usage.cpu(), report.bytes);
     assert!((report.cpu.s_per_connection.unwrap() / expected - 1.0).abs() < 1e-9);
     let other_side = report.server.unwrap();

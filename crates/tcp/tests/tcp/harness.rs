@@ -23,6 +23,11 @@ impl Serving {
         Self::by(|_| {})
     }
 
+    /// At an address of its own: when it has ended, no other test listens there.
+    pub(crate) fn alone() -> Self {
+        Self::by(|plan| plan.listen = SocketAddr::new(nightwatt_needs::own_address(), 0))
+    }
+
     /// On a free port of 127.0.0.1, unless the plan is changed.
     pub(crate) fn by(change: impl FnOnce(&mut ServerPlan)) -> Self {
         let mut plan = ServerPlan::new("127.0.0.1:0".parse().unwrap());

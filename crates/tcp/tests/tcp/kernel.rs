@@ -15,7 +15,7 @@ fn ss(filter: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a plan until it has moved something, has `ss` look at the side that sends, and ends it.
+/// Runs a plan until each connection has sent something, has `ss` look at the side that sends, and ends it.
 fn looked_at(plan: &Plan) -> Option<String> {
     ss("sport = 1")?;
     let port = plan.server.port();
@@ -24,8 +24,10 @@ fn looked_at(plan: &Plan) -> Option<String> {
     let theirs = stop.clone();
     let mut seen = String::new();
     let mut tell = |second: &nightwatt_tcp::Second| {
-        if second.bytes > 0 {
-            seen = ss(&format!("{side} = {port}")).unwrap();
+        seen = ss(&format!("{side} = {port}")).unwrap();
+        // All options are set by then.
+        let sending = seen.lines().filter(|line| line.contains(" bytes_sent:")).count();
+        if sending == plan.connections as usize || second.second >= LONG.as_secs() {
             theirs.stop();
         }
     };

@@ -29,7 +29,8 @@ struct Facts {
 
 impl Facts {
     fn new(subject: Subject, state: Observed, listens: bool, port_is_taken: bool) -> Arc<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        // Nobody else takes its port while nothing listens there.
+        let listener = TcpListener::bind((nightwatt_needs::own_address(), 0)).unwrap();
         let address = listener.local_addr().unwrap();
         Arc::new(Self {
             address,

@@ -146,7 +146,8 @@ fn who_stops_it_gets_the_figures_of_what_was_done() {
         let _ = silence.lock().unwrap().recv();
         Reply::Close
     });
-    let long = Plan { until: Until::default(), ..plan(address, 200.0, 0) };
+    // One connection: the eleventh request leaves when the tenth answer has been read.
+    let long = Plan { until: Until::default(), connections: 1, ..plan(address, 200.0, 0) };
     let (report, samples): (LoadReport, _) = run_until(&long, &stop);
     drop(never);
     assert!(report.ended_early && report.run.due >= 11, "{:?}", report.run);

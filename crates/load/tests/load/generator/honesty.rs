@@ -12,25 +12,33 @@ use nightwatt_load::generate::{
 };
 use nightwatt_policy::arrivals::Arrivals;
 
-use super::{Reply, ok, page, plan, rate, run, serve};
+use super::{Reply, ok, page, plan, rate, run, run_telling, serve};
 
 #[test]
 fn a_stall_shows_in_every_request_that_was_due_meanwhile() {
     const STALLS: u64 = 20;
     let stall = Duration::from_secs(1);
-    let stalled = Arc::new(Mutex::new(Duration::ZERO));
+    let (tell, told) = mpsc::channel();
+    let (stalled, told) = (Arc::new(Mutex::new(Duration::ZERO)), Mutex::new(told));
     let theirs = Arc::clone(&stalled);
     let address = serve(move |_, all, _| {
         if all == STALLS {
             let begin = monotonic();
             Stop::new().unwrap().wait_until(begin + stall);
+            // And until a second's requests have met it: the client, too, may have waited for a processor.
+            let told = told.lock().unwrap();
+            while told.recv().unwrap() < STALLS + 200 {}
             *theirs.lock().unwrap() = monotonic().since(begin);
         }
         Reply::Answer(ok("hi"))
     });
     // With one connection a closed loop would send nothing while the server stalls, and would report
     // one slow request.
-    let (report, samples) = run(&Plan { connections: 1, ..plan(address, 200.0, 300) });
+    let one = Plan { connections: 1, ..plan(address, 200.0, 300) };
+    let tell = |sending: Sending| {
+        let _ = tell.send(sending.due);
+    };
+    let (report, samples) = run_telling(&one, &Stop::new().unwrap(), tell);
     assert_eq!(report.requests.answered, 300);
     let stalled = *stalled.lock().unwrap();
     let first = &samples[STALLS as usize];

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::Stop;
 use nightwatt_load::generate::{
-    LoadReport, Mix, MixEntry, Plan, RequestDefaults, Sample, Until, generate,
+    LoadReport, Mix, MixEntry, Plan, RequestDefaults, Sample, Sending, Until, generate,
 };
 use nightwatt_policy::arrivals::{Arrivals, Rate};
 
@@ -111,9 +111,14 @@ fn run(plan: &Plan) -> (LoadReport, Vec<Sample>) {
 }
 
 fn run_until(plan: &Plan, stop: &Stop) -> (LoadReport, Vec<Sample>) {
+    run_telling(plan, stop, |_| ())
+}
+
+/// The same, and tells meanwhile how far it is.
+fn run_telling(plan: &Plan, stop: &Stop, tell: impl FnMut(Sending)) -> (LoadReport, Vec<Sample>) {
     // Room for more batches than any test makes: they are read afterwards.
     let (sender, inbox) = mpsc::sync_channel(10_000);
-    let report = generate(plan, stop, Some(&sender), |_| (), |_| ()).unwrap();
+    let report = generate(plan, stop, Some(&sender), tell, |_| ()).unwrap();
     drop(sender);
     let mut samples: Vec<Sample> = inbox.iter().flatten().collect();
     samples.sort_by_key(|sample| sample.number);
