@@ -91,7 +91,7 @@ fn with_key(rig: &Rig) {
     key::write(&rig.path("agent.key"), &key::generate().unwrap()).unwrap();
 }
 
-/// Asks until it is up: an answer that takes two seconds is none.
+/// Asks until it is up: the driver waits for an answer for two seconds only.
 async fn is_up(controller: &impl Controller) {
     let until = monotonic() + Duration::from_mins(1);
     while controller.state().await.unwrap() != Observed::Up {

@@ -59,7 +59,7 @@ fn tcp(address: &str) -> Config {
 fn a_port_is_up_when_it_accepts_connections() {
     let rig = Rig::new();
     rig.run(async {
-        // Where nobody else listens afterwards.
+        // Where no other process listens afterwards.
         let listener = TcpListener::bind((nightwatt_needs::own_address(), 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let verdict = attempt(&rig, tcp(&address)).await;
