@@ -222,11 +222,15 @@ mod tests {
 
     #[test]
     fn what_hangs_is_killed_with_all_it_started() {
-        let limit = Duration::from_millis(200);
         let line = "echo so far; sleep 1000 & echo $!; sleep 1000";
-        let failed = sh(line, limit, Capture::EndOfBoth(1000)).unwrap_err();
-        let Failed::TimedOut(output) = failed else { panic!("{failed:?}") };
-        let output = String::from_utf8(output).unwrap();
+        let printed = |limit| {
+            let failed = sh(line, limit, Capture::EndOfBoth(1000)).unwrap_err();
+            let Failed::TimedOut(output) = failed else { panic!("{failed:?}") };
+            String::from_utf8(output).unwrap()
+        };
+        // On a busy machine it takes longer until it hangs.
+        let limits = (0..10).map(|doublings| Duration::from_millis(200) * 2_u32.pow(doublings));
+        let output = limits.map(printed).find(|it| it.lines().count() == 2).unwrap();
         let (first, child) = output.trim().split_once('\n').unwrap();
         assert_eq!(first, "so far");
         let stat = format!("/proc/{child}/stat");

@@ -126,8 +126,11 @@ impl Device {
         });
         let (speak, theirs) = (Arc::new(speak), Arc::clone(&shared));
         std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
+            loop {
+                let Ok((stream, _)) = listener.accept() else { continue };
                 if theirs.over.load(Ordering::Acquire) {
+                    // Before the stream: its end is what `drop` waits for.
+                    drop(listener);
                     return;
                 }
                 theirs.connections.fetch_add(1, Ordering::Relaxed);

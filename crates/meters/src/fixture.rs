@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_energy::integration::Reading;
@@ -10,6 +11,7 @@ use nightwatt_host::Host;
 use tempfile::TempDir;
 
 use crate::meter::{Meter, Readings, Turn};
+use crate::sampler::{Sample, Sink};
 use crate::spec::MeterSpec;
 
 /// A host with just these files.
@@ -73,7 +75,8 @@ impl Fixture {
         let over = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
             scope.spawn(|| {
-                for step in (0..2).cycle().take_while(|_| !over.load(Ordering::Acquire)) {
+                // A thread that looks seldom finds another count at each look.
+                for step in (0..).take_while(|_| !over.load(Ordering::Acquire)) {
                     for (path, shown) in &counters {
                         self.write(path, &(shown + step).to_string());
                     }
@@ -104,4 +107,13 @@ pub(crate) fn read(meter: &mut dyn Meter) -> Vec<(String, Reading)> {
     meter.read(&turn, &mut readings).unwrap();
     let name = |channel: usize| meter.channels()[channel].name.clone();
     readings.iter().map(|&(channel, _, reading)| (name(channel), reading)).collect()
+}
+
+/// Sends samples to a test.
+pub(crate) struct Tell(pub(crate) Sender<Sample>);
+
+impl Sink for Tell {
+    fn take(&mut self, sample: &Sample) {
+        let _ = self.0.send(*sample);
+    }
 }

@@ -210,13 +210,13 @@ struct Agent {
 
 impl Agent {
     fn get(&mut self, oid: &Oid<'_>, until: Mono) -> Result<Number, MeterError> {
-        let mut rounds = 0;
+        // Only answers count: what is lost on the way is asked for until the time is over.
+        let mut rounds = 1;
         loop {
             let (mut session, known) = match self.session.take() {
                 Some(session) => (session, true),
                 None => (self.connect()?, false),
             };
-            rounds += 1;
             let asked = monotonic();
             // In version 3 a session begins with what the agent is called.
             let begun = if known { Ok(()) } else { session.init() };
@@ -226,13 +226,16 @@ impl Agent {
                     return answer.map_err(|why| self.absent(oid, &why));
                 }
                 // Keys and clock were agreed on.
-                Err(Error::AuthUpdated) if rounds < ROUNDS => self.session = Some(session),
+                Err(Error::AuthUpdated) if rounds < ROUNDS => {
+                    rounds += 1;
+                    self.session = Some(session);
+                }
                 // A lost packet is asked for again, over a new socket, so that a late answer is discarded.
                 // An error that comes at once is a refusal, and would come again.
                 Err(Error::Receive | Error::Send)
                     if monotonic() < until && monotonic().since(asked) > ASK_AGAIN / 2 => {}
                 // The agent was restarted, or its clock moved on.
-                Err(Error::AuthFailure(_)) if rounds < 2 => {}
+                Err(Error::AuthFailure(_)) if rounds < 2 => rounds += 1,
                 Err(error) => return Err(self.failed(oid, &error)),
             }
         }

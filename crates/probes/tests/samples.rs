@@ -5,8 +5,9 @@
 mod programs;
 
 use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
@@ -36,6 +37,17 @@ impl Program {
         let output = Command::new(self.path()).args(arguments).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         text.split_whitespace().map(|word| word.parse().unwrap()).collect()
+    }
+
+    /// Runs it as far as to where it has the end of its input to wait for.
+    fn waiting(&self) -> Child {
+        let mut command = Command::new(self.path());
+        command.args(["nested", "300", "waits"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+        assert_eq!(said, "runs\n");
+        child
     }
 }
 
@@ -200,17 +212,19 @@ fn children_that_live_for_milliseconds_are_seen_in_their_functions() {
     assert!(seen.other > 100, "{} of {}", seen.other, seen.all);
 }
 
-/// Of a program that is to run when the samples begin: an emulated machine takes seconds to begin.
-fn rounds() -> &'static str {
-    if is_emulated() { "3000" } else { "300" }
+/// Samples while a program goes on that waits for the end of its input. It begins when they do.
+fn while_it_goes_on(child: &mut Child) -> Option<(SampleCounts, Samples)> {
+    sampled(Watch::Process(child.id()), || {
+        drop(child.stdin.take());
+        child.try_wait().unwrap().is_none()
+    })
 }
 
 #[test]
 fn a_process_that_runs_already_is_known_by_its_functions() {
     let program = Program::build();
-    let mut child = Command::new(program.path()).args(["nested", rounds()]).spawn().unwrap();
-    let watch = Watch::Process(child.id());
-    let Some((seen, _)) = sampled(watch, || child.try_wait().unwrap().is_none()) else { return };
+    let mut child = program.waiting();
+    let Some((seen, _)) = while_it_goes_on(&mut child) else { return };
     assert!(is_share(seen.within("light"), seen.within("outer"), 1.0 / 3.0));
     assert!(seen.within("outer") > 100, "{:?}", seen.stacks);
     child.wait().unwrap();
@@ -219,10 +233,9 @@ fn a_process_that_runs_already_is_known_by_its_functions() {
 #[test]
 fn a_process_whose_file_was_deleted_is_known_by_its_functions() {
     let program = Program::build();
-    let mut child = Command::new(program.path()).args(["nested", rounds()]).spawn().unwrap();
+    let mut child = program.waiting();
     std::fs::remove_file(program.path()).unwrap();
-    let watch = Watch::Process(child.id());
-    let Some((seen, _)) = sampled(watch, || child.try_wait().unwrap().is_none()) else { return };
+    let Some((seen, _)) = while_it_goes_on(&mut child) else { return };
     assert!(is_share(seen.within("light"), seen.within("outer"), 1.0 / 3.0));
     assert!(seen.within("outer") > 100, "{:?}", seen.stacks);
     child.wait().unwrap();

@@ -1,5 +1,6 @@
 //! Containers of engines, with storage of their own.
 
+use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 
 use nightwatt_needs::static_program;
@@ -129,7 +130,7 @@ exec $engine system service --time 0 unix://$D/api.sock 2>$D/api.log"#;
     let _daemon = Daemon(command.spawn().unwrap());
     // Behind its socket podman keeps what watched a command for five minutes, which Docker does not.
     let _watchers = AtTheEnd(format!("pkill -KILL -f '^/usr/[a-z/]*conmon .*{}'", at("podman")));
-    rig.until(|| rig.path("api.sock").exists());
+    rig.until(|| UnixStream::connect(rig.path("api.sock")).is_ok());
     let options = format!(
         "kind = \"docker\"\nimage = \"local/empty:1\"\nhost = \"unix://{}\"\narguments = [\"--ulimit\", \
          \"nofile=10000:10000\", \"--ulimit\", \"nproc=10000:10000\"]",

@@ -1,7 +1,6 @@
 //! Guests that really boot, under emulation, and machines that are reached by ssh.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -145,7 +144,7 @@ fn sshd(rig: &Rig) -> Option<(Daemon, u16)> {
         let mut keygen = Command::new("ssh-keygen");
         output(keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(rig.path(name)));
     }
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let path = |name: &str| rig.path(name).display().to_string();
     fs::copy(rig.path("id.pub"), rig.path("authorized")).unwrap();
     let known = format!("[127.0.0.1]:{port} {}", fs::read_to_string(rig.path("host.pub")).unwrap());
@@ -236,7 +235,7 @@ fn a_guest_of_libvirt_boots_works_and_is_gone() {
     rig.until(|| {
         Command::new("virsh").args(["-c", &uri, "uri"]).output().unwrap().status.success()
     });
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     fs::write(rig.path("guest.xml"), domain(&value, &rig, port)).unwrap();
     let xml = rig.path("guest.xml").display().to_string();
     let plan = format!(

@@ -31,18 +31,18 @@ fn packets_are_lost_as_often_as_wanted() {
     let rig = Rig::new();
     let guard = rig.guard();
     let started = rig.start("kind = \"netns\"\nloss = 1.0", &guard);
-    let reached = |address: &str| {
+    let reached = |address: &str, seconds: &str| {
         nightwatt_needs::command("ping")
-            .args(["-c", "1", "-W", "1", address])
+            .args(["-c", "1", "-W", seconds, address])
             .output()
             .unwrap()
             .status
             .success()
     };
-    assert!(!reached(&started.address()));
+    assert!(!reached(&started.address(), "1"));
     let whole =
         rig.config("kind = \"netns\"\nloss = 0.0").start(1, None, &guard, &rig.stop).unwrap();
-    assert!(reached(&whole.address()));
+    assert!(reached(&whole.address(), "60"));
     let error =
         rig.config("kind = \"netns\"\nloss = 7.0").start(0, None, &guard, &rig.stop).unwrap_err();
     assert!(error.to_string().contains("from 0 to 1"), "{error}");

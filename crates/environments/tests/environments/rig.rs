@@ -165,8 +165,9 @@ impl Rig {
         };
         let mut links = look();
         let is_strange = |line: &String| !line.contains("alias nightwatt-");
-        if links.iter().any(is_strange) {
-            self.stop.wait_until(monotonic() + Duration::from_secs(3));
+        let deadline = monotonic() + Duration::from_mins(1);
+        while links.iter().any(is_strange) && monotonic() < deadline {
+            self.stop.wait_until(monotonic() + Duration::from_millis(50));
             let later = look();
             links.retain(|line| !is_strange(line) || later.contains(line));
         }
@@ -326,9 +327,12 @@ impl Rig {
     }
 }
 
-/// A port that is free on all addresses of this machine, for a server that shares its network.
+/// A port that is free on all addresses of this machine, for a server that shares its network. It is below those
+/// that the kernel gives to those who ask for any, and each process begins to look somewhere else.
 pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("0.0.0.0:0").and_then(|it| it.local_addr()).unwrap().port()
+    let first = u16::try_from(std::process::id() % 10_000).unwrap();
+    let mut ports = (first..10_000).chain(0..first).map(|number| 10_000 + number);
+    ports.find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok()).unwrap()
 }
 
 /// Killed at the end.

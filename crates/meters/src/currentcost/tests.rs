@@ -1,6 +1,6 @@
 use nightwatt_energy::integration::Reading::{Counter, Power};
 
-use crate::serial::tests::{LONG, Plugged, turn};
+use crate::serial::tests::{LONG, Plugged, failed_turn, turn};
 
 use super::*;
 
@@ -116,7 +116,7 @@ fn another_program_s_speed_is_told_as_such() {
     let mut meter = plugged.open("currentcost", ",baud=9600");
     assert_eq!(plugged.baud(), 9600);
     plugged.say(b"\x80\x80\xf8\x00");
-    let error = turn(meter.as_mut(), Duration::from_millis(20)).unwrap_err().to_string();
+    let error = failed_turn(meter.as_mut(), Duration::from_millis(20)).to_string();
     assert!(error.contains("4 bytes and no record") && error.contains("9600 baud"), "{error}");
     assert_eq!(turn(meter.as_mut(), Duration::from_millis(1)).unwrap(), [], "and once");
 }

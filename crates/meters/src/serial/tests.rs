@@ -123,6 +123,16 @@ pub(crate) fn turn(
     Ok(readings.iter().copied().collect())
 }
 
+/// The error of the first turn in which something comes in: what was said is on its way for a moment.
+pub(crate) fn failed_turn(meter: &mut dyn Meter, time: Duration) -> MeterError {
+    loop {
+        match turn(meter, time) {
+            Ok(readings) => assert!(readings.is_empty(), "{readings:?}"),
+            Err(error) => return error,
+        }
+    }
+}
+
 /// Longer than anything in a test takes: what is waited for comes, or the test fails.
 pub(crate) const LONG: Duration = Duration::from_mins(2);
 

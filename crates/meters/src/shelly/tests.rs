@@ -180,6 +180,7 @@ fn a_device_that_falls_silent_or_mad_fails_one_turn_at_a_time() {
 
 #[test]
 fn the_sampler_turns_a_plugs_power_into_energy_and_counts_what_fails() {
+    use crate::fixture::Tell;
     use crate::sampler::{Opened, Sampler};
     // The fourth question is the first after those of the opening and the first reading.
     let count = std::sync::atomic::AtomicU32::new(0);
@@ -190,9 +191,12 @@ fn the_sampler_turns_a_plugs_power_into_energy_and_counts_what_fails() {
         });
     let spec = format!("shelly={},name=plug", device.address()).parse().unwrap();
     let opened = Opened::open(&Host::default(), &spec).unwrap();
-    let sampler = Sampler::start(vec![opened], None, |_| Box::new(())).unwrap();
-    while sampler.so_far()[0].totals[0].readings < 2 {
-        std::thread::yield_now();
+    let (tell, told) = std::sync::mpsc::channel();
+    // A busy device is waited for as long.
+    let wish = Some(Duration::from_secs(4));
+    let sampler = Sampler::start(vec![opened], wish, |_| Box::new(Tell(tell.clone()))).unwrap();
+    for _ in 0..2 {
+        told.recv().unwrap();
     }
     let (measured, _) = sampler.finish(nightwatt_clock::meter::monotonic());
     let (measured, totals) = (&measured[0], measured[0].totals[0]);

@@ -2,8 +2,9 @@ use std::sync::mpsc;
 
 use nightwatt_clock::meter::monotonic;
 
-use crate::sampler::{Opened, Sample, Sampler, Sink};
-use crate::serial::tests::{LONG, Plugged, turn};
+use crate::fixture::Tell;
+use crate::sampler::{Opened, Sampler};
+use crate::serial::tests::{LONG, Plugged, failed_turn, turn};
 use crate::testdata;
 
 use super::*;
@@ -91,11 +92,12 @@ fn the_meter_is_asked_to_log_and_nothing_else() {
 #[test]
 fn the_other_speed_and_the_other_forms_of_the_command_are_tried_in_turn() {
     let mut plugged = Plugged::new();
-    let mut meter = plugged.open("wattsup", "");
+    // It is at one speed for as long: an answer must not come when it is at the next.
+    let mut meter = plugged.open("wattsup", ",interval=5s");
     let waits = std::thread::spawn(move || turn(meter.as_mut(), LONG).unwrap());
     let mut heard: Vec<String> = Vec::new();
     // An old one: slow, and it wants a `0`.
-    let wanted = "#L,W,3,E,0,1;";
+    let wanted = "#L,W,3,E,0,5;";
     let understood = |baud, heard: &[String]| {
         baud == 19_200 && heard.last().is_some_and(|command| command == wanted)
     };
@@ -108,10 +110,10 @@ fn the_other_speed_and_the_other_forms_of_the_command_are_tried_in_turn() {
     }
     plugged.say(FAN);
     assert_eq!(waits.join().unwrap().len(), 1);
-    assert_eq!(heard[..2], ["#V,R,0;", "#L,W,3,E,,1;"]);
+    assert_eq!(heard[..2], ["#V,R,0;", "#L,W,3,E,,5;"]);
     let first = |wanted: &str| heard.iter().position(|command| command == wanted);
-    assert!(first("#L,W,3,E,,1;") < first(wanted), "{heard:?}");
-    let mut starts = RESERVED.iter().map(|reserved| format!("#L,W,3,E,{reserved},1;"));
+    assert!(first("#L,W,3,E,,5;") < first(wanted), "{heard:?}");
+    let mut starts = RESERVED.iter().map(|reserved| format!("#L,W,3,E,{reserved},5;"));
     let known: Vec<_> = starts.by_ref().chain(["#V,R,0;".to_owned()]).collect();
     assert!(heard.iter().all(|command| known.contains(command)), "{heard:?}");
 }
@@ -130,15 +132,6 @@ fn the_speed_and_the_interval_can_be_said() {
     for wrong in [",interval=1500ms", ",interval=0s", ",baud=fast", ",colour=red"] {
         let opened = crate::open(&plugged.fixture.host, &Plugged::spec("wattsup", wrong));
         assert!(matches!(opened, Err(MeterError::Spec { .. })), "{wrong}");
-    }
-}
-
-/// Sends samples to a test.
-struct Tell(mpsc::Sender<Sample>);
-
-impl Sink for Tell {
-    fn take(&mut self, sample: &Sample) {
-        let _ = self.0.send(*sample);
     }
 }
 
@@ -188,7 +181,7 @@ fn an_hour_of_garbage_costs_no_memory_and_is_one_error_in_a_turn() {
     let mut meter = plugged.open("wattsup", ",baud=115200");
     plugged.say(b"#?;");
     let talks = plugged.babbles(garbage);
-    let error = turn(meter.as_mut(), Duration::from_millis(30)).unwrap_err();
+    let error = failed_turn(meter.as_mut(), Duration::from_millis(30));
     assert!(matches!(error, MeterError::Nonsense { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("is 115200 baud its speed") && text.len() < 400, "{text}");

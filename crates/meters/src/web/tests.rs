@@ -65,8 +65,7 @@ fn a_device_that_does_not_answer_in_time_is_silent_and_one_that_is_not_there_is_
     let until = monotonic() + Duration::from_millis(30);
     let error = web(&device, "").json("/", until).unwrap_err();
     assert!(matches!(error, MeterError::Silent { .. }), "{error}");
-    let address = device.address().to_owned();
-    drop(device);
+    let address = format!("http://{}", nightwatt_needs::free_address());
     let spec = spec("http=gone");
     let (mut web, _) = Web::of(&spec, &address, "http").unwrap();
     let error = web.json("/", opening()).unwrap_err().to_string();

@@ -54,9 +54,11 @@ const MARK: &str = "NIGHTWATT_CHILD_OF";
 /// How long a killed process may take to vanish: longer only when the kernel itself hangs.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
-/// A process amid `execve` shows no environment: pause before the next look, and number of looks.
+/// A process amid `execve` shows no environment: pause before the next look, and number of looks. On a busy
+/// machine it may have to wait for a CPU meanwhile: number of looks while one without environment does not sleep.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 20;
+const LOOKS_AT_BUSY: u32 = 400;
 
 /// The table `[site.power.process]`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -220,7 +222,7 @@ fn find(pid_file: &PidFile, mark: &str) -> io::Result<Option<Identity>> {
 
 /// The leader of a process group that carries the mark.
 fn find_marked(mark: &str) -> io::Result<Option<Identity>> {
-    for _ in 0..LOOKS {
+    for look in 1..=LOOKS_AT_BUSY {
         let is_hidden = std::cell::Cell::new(false);
         let marked = |pid| {
             let it = procfs::has_environment(pid, mark);
@@ -235,7 +237,14 @@ fn find_marked(mark: &str) -> io::Result<Option<Identity>> {
             // The child's own children inherit the mark and may lead groups too.
             .min_by_key(|leader| (leader.parent.is_some_and(marked), leader.started))
             .map(|leader| Identity { pid: leader.pid, started: leader.started });
-        if found.is_some() || !is_hidden.get() {
+        let may_be_seen_later = || {
+            let mut pids = leaders.iter().map(|leader| leader.pid);
+            look < LOOKS
+                || pids.any(|pid| {
+                    !procfs::sleeps(pid) && procfs::has_environment(pid, mark) != Some(false)
+                })
+        };
+        if found.is_some() || !is_hidden.get() || !may_be_seen_later() {
             return Ok(found);
         }
         #[expect(clippy::disallowed_methods, reason = "at the start, for a process in real time")]

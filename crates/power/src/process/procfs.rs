@@ -38,6 +38,13 @@ pub(super) fn stat(pid: Pid) -> io::Result<Option<Stat>> {
     }
 }
 
+/// Does it wait for an event? Nothing does so amid `execve`, which waits for CPUs and disks only.
+pub(super) fn sleeps(pid: Pid) -> bool {
+    let text = proc_stat::read(Path::new(&format!("/proc/{}", pid.as_raw_nonzero())));
+    let state = |text: String| ProcStat::of(&text)?.field::<char>(3);
+    text.ok().and_then(state) == Some('S')
+}
+
 /// Reads a process id.
 pub(super) fn parse_pid(text: &str) -> Option<Pid> {
     // `from_raw` refuses 0, but panics on less.

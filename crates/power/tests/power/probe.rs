@@ -59,7 +59,8 @@ fn tcp(address: &str) -> Config {
 fn a_port_is_up_when_it_accepts_connections() {
     let rig = Rig::new();
     rig.run(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        // Where no other process listens afterwards.
+        let listener = TcpListener::bind((nightwatt_needs::own_address(), 0)).await.unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let verdict = attempt(&rig, tcp(&address)).await;
         assert_eq!(verdict.reason, format!("{address} accepts connections"));

@@ -81,7 +81,7 @@ fn config(rig: &Rig, sshd: &Sshd) -> Config {
 
 /// Until it listens: nothing else says that it is ready.
 fn ready(rig: &Rig, ssh: &Ssh) {
-    for _ in 0..200 {
+    for _ in 0..1200 {
         if rig.run(ssh.wake()).is_ok() {
             return;
         }
