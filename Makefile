@@ -77,7 +77,7 @@ help:
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
 	@echo 'make book        the pages under docs/ as a book, with all commands (builds mdBook the first time)'
-	@echo 'make fresh       make demo and make test on a fresh Debian, as root and as an ordinary user (ARGS=--short: build nothing; needs root)'
+	@echo 'make fresh       make demo and make test on a fresh Debian, as root and as an ordinary user (ARGS=--short: build only libraries in C; needs root)'
 	@echo 'make licences    licences of all dependencies'
 	@echo 'make nightly     what is too slow for make ci, in lanes (LANE=browser: one of them; tools/nightly lanes lists them)'
 	@echo '                 each lane that passes is recorded in .ci/nightly; about three hours for all'
