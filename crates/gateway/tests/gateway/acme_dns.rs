@@ -12,7 +12,7 @@ use nightwatt_needs::{command, programs};
 
 use crate::acme::{Authority, eventually, free, pause, problem};
 use crate::origin::ok;
-use crate::passthrough_programs::succeeded;
+use crate::passthrough_programs::{port, succeeded};
 use crate::stage::asleep;
 
 const RECORD: &str = "_acme-challenge.lan.example.org";
@@ -37,6 +37,13 @@ impl Bind {
         if !programs(&["named", "tsig-keygen", "nsupdate"]) {
             return None;
         }
+        // It listens only at addresses of network interfaces: another test may get the port first.
+        let started = (0..10).find_map(|_| Self::start_at(port().1));
+        Some(started.expect("a port that nobody else gets"))
+    }
+
+    /// None if somebody else has this address.
+    fn start_at(at: SocketAddr) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         for key in ["acme.example", "other.example"] {
@@ -45,7 +52,6 @@ impl Bind {
             );
             std::fs::write(path(key), text).unwrap();
         }
-        let at = free();
         let here = dir.path().display();
         let text = format!(
             "options {{ directory \"{here}\"; listen-on port {port} {{ 127.0.0.1; }}; listen-on-v6 {{ none; }};\n\
@@ -64,9 +70,10 @@ impl Bind {
         named.args(["-g", "-4", "-c"]).arg(path("named.conf")).stdin(Stdio::null());
         named.stdout(log.try_clone().unwrap()).stderr(log);
         let it = Self { child: named.spawn().unwrap(), at, dir };
-        let up = || TcpStream::connect(at).is_ok();
-        assert!((0..600).any(|_| up() || pause()), "{}", it.log());
-        Some(it)
+        let is_taken = || it.log().contains("interface ignored");
+        let up = || it.log().contains("all zones loaded") && TcpStream::connect(at).is_ok();
+        assert!((0..600).any(|_| is_taken() || up() || pause()), "{}", it.log());
+        if is_taken() { None } else { Some(it) }
     }
 
     fn log(&self) -> String {

@@ -4,6 +4,7 @@ use std::net::{Ipv6Addr, TcpListener};
 
 use crate::client::{Client, get, post};
 use crate::origin::ok;
+use crate::passthrough_programs::kept_port;
 use crate::stage::{Setup, Stage, awake};
 
 fn behind_a_balancer() -> Setup {
@@ -145,8 +146,8 @@ fn both_families_are_listened_to_on_one_port() {
         eprintln!("skipped: no IPv6 here ({error})");
         return;
     }
-    // A port that is free, for both.
-    let port = TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap().port();
+    // Free for both.
+    let (_kept, port) = kept_port(Ipv6Addr::UNSPECIFIED);
     let listen = ["0.0.0.0", "[::]"].map(|host| format!("{host}:{port}").parse().unwrap());
     awake().with(move |config| config.listen = listen.to_vec()).play(async |stage| {
         for (address, seen_as) in [("127.0.0.1", "127.0.0.1 - - "), ("[::1]", "::1 - - ")] {

@@ -171,12 +171,16 @@ async fn story(podman: &Podman, clock: &Clock) {
     let sleeps = ["/busybox", "sleep", "100000"];
     podman.create("db", &[], &sleeps);
     podman.create("cache", &["nightwatt.group=wiki"], &sleeps);
-    let port = free_address().port().to_string();
+    let at = free_address();
     let labels = ["enable=true", "hosts=wiki", "policy=timeout 1s", "needs=db", "group=wiki"];
     let mut labels: Vec<String> = labels.iter().map(|it| format!("nightwatt.{it}")).collect();
-    labels.push(format!("nightwatt.port={port}"));
+    labels.extend([
+        format!("nightwatt.address={}", at.ip()),
+        format!("nightwatt.port={}", at.port()),
+    ]);
     let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
-    podman.create("wiki", &labels, &["/busybox", "httpd", "-f", "-p", &port, "-h", "/"]);
+    let at = at.to_string();
+    podman.create("wiki", &labels, &["/busybox", "httpd", "-f", "-p", &at, "-h", "/"]);
     // Wrong labels concern only their own container.
     podman.create("broken", &["nightwatt.enable=true", "nightwatt.hosts=a b"], &sleeps);
     until(&mut running, "the site", |it| is(it, "wiki", "asleep")).await;

@@ -12,9 +12,9 @@ use crate::stage::{Setup, Stage, asleep, awake, secs, settle, watched};
 /// What a service got: each datagram with its source.
 pub(crate) type Heard = Arc<Mutex<Vec<(SocketAddr, Vec<u8>)>>>;
 
-/// A socket for a service.
+/// A socket for a service. Nobody else gets its port, also after it was closed.
 fn port() -> (std::net::UdpSocket, SocketAddr) {
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let socket = std::net::UdpSocket::bind((nightwatt_needs::own_address(), 0)).unwrap();
     socket.set_nonblocking(true).unwrap();
     let address = socket.local_addr().unwrap();
     (socket, address)
@@ -429,18 +429,24 @@ fn a_reload_ends_sessions_of_another_service_and_of_clients_that_may_not_use_it(
     });
 }
 
+/// Two sockets with the same port at these addresses.
+fn with_one_port(hosts: [&str; 2]) -> [std::net::UdpSocket; 2] {
+    let bound = (0..100).find_map(|_| {
+        let first = std::net::UdpSocket::bind((hosts[0], 0)).unwrap();
+        // Another test may have that one.
+        let second = std::net::UdpSocket::bind((hosts[1], first.local_addr().unwrap().port()));
+        Some([first, second.ok()?])
+    });
+    let sockets = bound.expect("a port that is free at both");
+    sockets.iter().for_each(|it| it.set_nonblocking(true).unwrap());
+    sockets
+}
+
 #[test]
 fn a_reload_ends_sessions_to_the_host_of_a_site_that_has_moved_and_those_of_other_rules() {
     // The stage's site is at 127.0.0.2.
-    let [first, second] = ["127.0.0.2", "127.0.0.1"].map(|host| {
-        let socket = std::net::UdpSocket::bind((host, 0)).unwrap();
-        socket.set_nonblocking(true).unwrap();
-        socket
-    });
+    let [first, second] = with_one_port(["127.0.0.2", "127.0.0.1"]);
     let port = first.local_addr().unwrap().port();
-    drop(second);
-    let second = std::net::UdpSocket::bind(("127.0.0.1", port)).unwrap();
-    second.set_nonblocking(true).unwrap();
     let table = format!(
         "[[udp]]\nname = \"echo\"\non = \"blog\"\norigin = \":{port}\"\nlisten = [\"127.0.0.1:0\"]\n"
     );

@@ -6,12 +6,13 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_gateway::ledger_file::{self, Record};
 use nightwatt_gateway::status::SiteStatus;
 use nightwatt_gateway::{Config, Gateway, Options, Running};
-use nightwatt_needs::programs;
+use nightwatt_needs::{free_address, programs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpSocket;
 
@@ -21,8 +22,15 @@ use crate::stage::secs;
 /// Whatever has not happened by then does not happen.
 const DEADLINE: u64 = 60;
 
-/// The server: echoes what is sent to it, sends `/slow` in thirty parts over three seconds, and is silent
-/// for two of them before `/late`. It ends when its folder is gone, however the test ended.
+/// A request counts for so long that was let through. The other proxy has a quarter of it to pass the request on, which
+/// must be enough on a busy machine.
+const QUIET: Duration = Duration::from_secs(4);
+
+/// Between the parts of what takes long: thirty of them take longer than [`QUIET`]. The server's script has it, too.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The server: echoes what is sent to it, sends `/slow` in thirty parts over six seconds, and is silent
+/// for as long before `/late`. It ends when its folder is gone, however the test ended.
 const SERVER: &str = r#"
 import http.server, os, sys, threading, time
 host, port, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -37,7 +45,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         slow = self.path == "/slow"
         if self.path == "/late":
-            time.sleep(2)
+            time.sleep(6)
         text = f"{self.command} {self.path} from {self.headers.get('X-Forwarded-For')}: ".encode() + body
         self.send_response(200)
         self.send_header("Cache-Control", "no-store")
@@ -49,18 +57,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         for part in range(30):
             self.wfile.write(b"x" * 1000)
             self.wfile.flush()
-            time.sleep(0.1)
+            time.sleep(0.2)
     do_GET = do_POST = do_PROPFIND = answer
     def log_message(self, *_):
         pass
 http.server.ThreadingHTTPServer((host, port), Handler).serve_forever()
 "#;
-
-/// An address on which no server listens. Not 127.0.0.1: the kernel could give the port to a
-/// connection that leaves from there before its owner binds it.
-fn free_address() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.2:0").unwrap().local_addr().unwrap()
-}
 
 /// Looks again and again until there is something to see.
 async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
@@ -71,7 +73,7 @@ async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> 
             return seen;
         }
         assert!(clock.now().mono < deadline, "not within {DEADLINE} s: {what}");
-        clock.sleep(std::time::Duration::from_millis(20)).await;
+        clock.sleep(Duration::from_millis(20)).await;
     }
 }
 
@@ -117,12 +119,13 @@ impl Scene {
         let at = free_address();
         fs::write(dir.path().join("server.py"), SERVER).unwrap();
         let (folder, (host, port)) = (dir.path().display(), (at.ip(), at.port()));
+        let quiet = QUIET.as_secs();
         let text = format!(
             r#"
             state_dir = "{folder}/state"
             [gate]
             listen = ["127.0.0.1:0"]
-            quiet = "700ms"
+            quiet = "{quiet}s"
             [scenario]
             policy = "timeout 100ms"
             sla.enabled = false
@@ -210,7 +213,7 @@ async fn ask(at: SocketAddr, line: &str, fields: &[(&str, &str)], body: &str) ->
     ask_slowly(at, line, fields, &[body]).await
 }
 
-/// The same with a body in parts, a tenth of a second apart.
+/// The same with a body in parts, and a pause before each but the first.
 async fn ask_slowly(at: SocketAddr, line: &str, fields: &[(&str, &str)], parts: &[&str]) -> Answer {
     let socket = TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.5:0".parse().unwrap()).unwrap();
@@ -225,7 +228,7 @@ async fn ask_slowly(at: SocketAddr, line: &str, fields: &[(&str, &str)], parts: 
     }
     stream.write_all(format!("{head}\r\n{}", parts[0]).as_bytes()).await.unwrap();
     for part in &parts[1..] {
-        Clock::real().sleep(std::time::Duration::from_millis(100)).await;
+        Clock::real().sleep(PAUSE).await;
         if stream.write_all(part.as_bytes()).await.is_err() {
             // It has answered already.
             break;
@@ -298,19 +301,19 @@ async fn story(scene: &Scene, at: SocketAddr) {
     let cause = scene.wakes().pop().unwrap();
     assert!(cause.contains("POST /api") && cause.contains("127.0.0.5"), "{cause}");
 
-    // It goes on for three seconds, which is longer than the gate waits: but bytes move.
+    // It goes on for six seconds, which is longer than the gate waits: but bytes move.
     let (wakes, slow) = (scene.wakes().len(), ask(at, "GET /slow", &program, "").await);
     assert_eq!((slow.status, slow.body.len()), (200, 30_000), "{}", slow.head);
     assert!(scene.wakes().len() <= wakes + 1, "it did not sleep under it");
 
-    // As long an upload, and a server that says nothing for two seconds.
+    // As long an upload, and a server that says nothing for as long.
     scene.is("asleep").await;
     let wakes = scene.wakes().len();
     let part = "0123456789".repeat(800);
     let slow = ask_slowly(at, "POST /upload", &program, &[&*part; 30]).await;
     assert_eq!(slow.status, 200, "{}\n{}", slow.head, slow.body);
     assert!(slow.body.ends_with(&part.repeat(30)), "{} bytes", slow.body.len());
-    Clock::real().sleep(std::time::Duration::from_millis(50)).await;
+    Clock::real().sleep(Duration::from_millis(50)).await;
     let late = ask(at, "GET /late", &program, "").await;
     assert!(late.status == 200 && late.body.starts_with("GET /late"), "{}", late.head);
     assert!(scene.wakes().len() <= wakes + 2, "it did not sleep under them");
@@ -518,7 +521,7 @@ fn guests_on_connections_that_are_kept_do_not_keep_the_server_awake() {
                     // It went to sleep.
                     return;
                 }
-                clock.sleep(std::time::Duration::from_millis(330)).await;
+                clock.sleep(QUIET * 12 / 25).await;
             }
         };
         let mut guest = std::pin::pin!(guest);

@@ -112,7 +112,7 @@ fn listening(stage: &Stage) -> (Vec<String>, Option<String>) {
 
 #[test]
 fn after_each_of_five_reloads_magic_packets_are_heard_at_the_same_address() {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let port = nightwatt_needs::free_udp_address();
     let setup = asleep().real().with(move |config| {
         config.site[0].power = Some(toml::from_str(POWER).unwrap());
         config.magic_packets = Some(toml::from_str(&format!("listen = [\"{port}\"]")).unwrap());
@@ -141,7 +141,8 @@ fn after_each_of_five_reloads_magic_packets_are_heard_at_the_same_address() {
 
 #[test]
 fn every_address_that_another_program_has_is_named_and_opened_once_it_is_free() {
-    let taken = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let own = nightwatt_needs::own_address();
+    let taken = [(); 2].map(|()| UdpSocket::bind((own, 0)).unwrap());
     let [first, second] = [0, 1].map(|it: usize| taken[it].local_addr().unwrap());
     let setup = asleep().real().with(move |config| {
         config.site[0].power = Some(toml::from_str(POWER).unwrap());

@@ -1,5 +1,7 @@
 //! Orders over the control socket, and shadow mode.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use nightwatt_energy::time::Mono;
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::AdminConfig;
@@ -10,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
 use crate::client::{BROWSER, get, post};
+use crate::passthrough_programs::kept_port;
 use crate::stage::{Stage, asleep, awake, secs, watched};
 
 /// Says lines to the control socket; one line comes back for each.
@@ -230,10 +233,9 @@ fn shadow_mode_survives_an_origin_that_is_away() {
 
 #[test]
 fn a_second_gateway_on_the_same_address_disturbs_nothing() {
-    let fixed = awake().with(|config| {
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        config.listen = vec![port.local_addr().unwrap()];
-    });
+    let (_kept, port) = kept_port(Ipv4Addr::LOCALHOST);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let fixed = awake().with(move |config| config.listen = vec![address]);
     fixed.play(async |stage| {
         let records = stage.journal().len();
         let error = stage.start_another().err().expect("the address is taken");
@@ -252,7 +254,7 @@ fn an_address_that_cannot_be_had_is_named_with_its_key() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap();
     // An address for documentation (RFC 5737), which no machine has.
-    let foreign: std::net::SocketAddr = "192.0.2.1:9180".parse().unwrap();
+    let foreign: SocketAddr = "192.0.2.1:9180".parse().unwrap();
     for (admin, key, advice) in [
         (AdminConfig::from(address), "`admin`", "`ss -ltnp` shows which"),
         (AdminConfig { is_table: true, ..address.into() }, "`admin.listen`", "write another port"),

@@ -1,7 +1,7 @@
 //! HTTP/2 to servers: a real nginx, and behind it the server of the stage, which sees how it was asked.
 //! What servers seldom do is in `origin_http2_trouble`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Stdio};
 
@@ -11,7 +11,7 @@ use crate::client::{Client, ask, get, post};
 use crate::origin::{Act, Gate, ok, status};
 use crate::origin_tls::Made;
 use crate::passing::{switches, upgrade};
-use crate::passthrough_programs::{has, port};
+use crate::passthrough_programs::{has, kept_port};
 use crate::stage::{Setup, Stage, awake, watched};
 
 /// It ends with this.
@@ -92,16 +92,16 @@ fn play(protocols: Protocols, story: impl AsyncFnOnce(&mut Stage)) {
     }
     let Some(made) = Made::new("DNS:localhost", "10") else { return };
     let dir = tempfile::tempdir().unwrap();
-    let (listener, at) = port();
+    let (_kept, port) = kept_port(Ipv4Addr::LOCALHOST);
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let http2 = protocols != Protocols::NotOffered;
     let told = OriginTls { ca: Some(made.chain()), http2, ..OriginTls::default() };
     let setup: Setup = awake().real().site(move |site| {
         site.origin.by_tls = true;
-        site.origin.authority = format!("localhost:{}", at.port());
+        site.origin.authority = format!("localhost:{port}");
         site.origin_tls = Some(told);
     });
     setup.play(async |stage| {
-        drop(listener);
         let _nginx = nginx(dir.path(), &made, at, stage.origin.address(), protocols);
         watched("nginx to listen", async {
             while tokio::net::TcpStream::connect(at).await.is_err() {

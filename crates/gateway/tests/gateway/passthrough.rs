@@ -1,7 +1,7 @@
 //! Connections that are passed through: what wakes the server, what keeps it awake, how they end.
 
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -12,7 +12,7 @@ use nightwatt_gateway::control::Order;
 
 use crate::client::get;
 use crate::machines::on;
-use crate::passthrough_programs::{port, services};
+use crate::passthrough_programs::{kept_port, port, services};
 use crate::stage::{Setup, Stage, asleep, awake, secs, settle, watched};
 
 /// What the service heard, each connection for itself.
@@ -49,10 +49,15 @@ pub(crate) fn echo(listener: std::net::TcpListener) -> Heard {
 /// A service called `echo` with these lines besides, and the address it is at.
 pub(crate) fn with_echo(setup: Setup, lines: &str) -> (Setup, std::net::TcpListener) {
     let (listener, origin) = port();
+    (echo_at(setup, origin, lines), listener)
+}
+
+/// A service called `echo` with these lines besides, at this address.
+fn echo_at(setup: Setup, origin: SocketAddr, lines: &str) -> Setup {
     let table = format!(
         "[[tcp]]\nname = \"echo\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \"{origin}\"\n{lines}\n"
     );
-    (services(setup, table), listener)
+    services(setup, table)
 }
 
 /// A client of a service. Time stands still while it speaks or listens, and only then.
@@ -307,10 +312,11 @@ fn an_open_connection_keeps_its_server_awake_if_so_configured_until_it_is_closed
 
 #[test]
 fn a_server_that_will_not_wake_resets_who_waited_for_it() {
-    let (setup, listener) = with_echo(asleep().power(|power| power.fail_wakes = 100), "");
+    // Nor does its service answer.
+    let (_kept, port) = kept_port(Ipv4Addr::LOCALHOST);
+    let origin = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let setup = echo_at(asleep().power(|power| power.fail_wakes = 100), origin, "");
     setup.play(async |stage| {
-        // Nor does its service answer.
-        drop(listener);
         let mut caller = Caller::connect(stage).await;
         stage.at(130).await;
         assert_eq!(caller.rest(stage).await, Err(ErrorKind::ConnectionReset));

@@ -1,6 +1,6 @@
 //! Real programs through a sleeping machine: ssh, git, TLS.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use nightwatt_gateway::Config;
 use nightwatt_power::simulated::Simulated;
+use socket2::{Domain, Socket, Type};
 use tokio::net::TcpListener;
 
 use crate::stage::{Setup, Stage, asleep};
@@ -30,6 +31,21 @@ pub(crate) fn port() -> (std::net::TcpListener, SocketAddr) {
     listener.set_nonblocking(true).unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
+}
+
+/// A port of this address (an unspecified one: of all addresses) at which nothing listens. As long as the socket is kept,
+/// nobody gets it but who asks for it and sets `SO_REUSEADDR`, as the gateway and other servers do.
+pub(crate) fn kept_port(ip: impl Into<IpAddr>) -> (Socket, u16) {
+    let at = SocketAddr::new(ip.into(), 0);
+    let socket = Socket::new(Domain::for_address(at), Type::STREAM, None).unwrap();
+    if at.is_ipv6() {
+        // Of both families.
+        socket.set_only_v6(false).unwrap();
+    }
+    socket.set_reuse_address(true).unwrap();
+    socket.bind(&at.into()).unwrap();
+    let port = socket.local_addr().unwrap().as_socket().unwrap().port();
+    (socket, port)
 }
 
 /// Whether there is such a program; prints why the test is skipped if not.

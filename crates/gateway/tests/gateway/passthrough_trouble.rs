@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::client::get;
 use crate::passthrough::{Caller, echo, outcome, with_echo};
-use crate::passthrough_programs::{port, services};
+use crate::passthrough_programs::{kept_port, services};
 use crate::stage::{Setup, Stage, asleep, awake, secs, settle, watched};
 
 /// Breaks a connection off.
@@ -283,10 +283,9 @@ fn the_last_words_of_a_service_that_takes_nothing_more_reach_its_client() {
     });
 }
 
-/// A service that is not there yet, and its address: one from which no connection leaves, so that none has
-/// its port meanwhile.
+/// A service that is not there yet, and its address.
 fn late() -> (Setup, SocketAddr) {
-    let at = std::net::TcpListener::bind("127.0.0.9:0").unwrap().local_addr().unwrap();
+    let at = nightwatt_needs::free_address();
     let table = format!(
         "[[tcp]]\nname = \"late\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \"{at}\"\n\
          held = 1\n"
@@ -344,10 +343,10 @@ fn a_service_that_never_begins_is_not_waited_for_for_ever() {
 
 #[test]
 fn a_service_that_leads_back_to_nightwatt_is_refused_at_its_first_connection() {
-    let (setup, listener) = with_echo(awake(), "");
+    let (setup, _listener) = with_echo(awake(), "");
+    let (_kept, port) = kept_port(Ipv4Addr::UNSPECIFIED);
+    let own = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     // At an address that `check` cannot know to be this machine's.
-    let own = listener.local_addr().unwrap();
-    drop(listener);
     let setup = setup.with(move |config| {
         config.tcp[0].listen = vec![SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), own.port())];
         config.tcp[0].origin = TcpOrigin { host: Some("127.0.0.3".into()), port: own.port() };
@@ -363,9 +362,9 @@ fn a_service_that_leads_back_to_nightwatt_is_refused_at_its_first_connection() {
 
 #[test]
 fn a_service_leads_back_to_nightwatt_since_it_was_read_again_and_is_refused() {
-    let (setup, listener) = with_echo(awake(), "");
-    let own = listener.local_addr().unwrap();
-    drop(listener);
+    let (setup, _listener) = with_echo(awake(), "");
+    let (_kept, port) = kept_port(Ipv4Addr::UNSPECIFIED);
+    let own = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let setup = setup.with(move |config| {
         config.tcp[0].origin = TcpOrigin { host: Some("127.0.0.3".into()), port: own.port() };
     });
@@ -403,8 +402,8 @@ fn one_address_for_all_of_ipv6_stands_beside_one_of_ipv4_whatever_is_spoken_ther
         return;
     }
     let (setup, listener) = with_echo(awake(), "");
-    let (free, at) = port();
-    drop(free);
+    let (_kept, port) = kept_port(Ipv6Addr::UNSPECIFIED);
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let setup = setup.with(move |config| {
         config.listen = vec![at];
         config.tcp[0].listen = vec![SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), at.port())];

@@ -28,8 +28,8 @@ const REPLACE: &str = "NIGHTWATT_TEST_REPLACE";
 
 /// How the server is woken.
 const AT_ONCE: &str = "echo wake >> DIR/wakes; touch DIR/up";
-const IN_A_WHILE: &str =
-    "echo wake >> DIR/wakes; setsid sh -c 'sleep 3; touch DIR/up' >/dev/null 2>&1 </dev/null &";
+const WHEN_TOLD: &str = "echo wake >> DIR/wakes; setsid sh -c 'while [ -d DIR ] && [ ! -e DIR/go ]; do sleep 0.05; \
+                         done; touch DIR/up' >/dev/null 2>&1 </dev/null &";
 
 /// What may be stored.
 const KEPT: &str = "/kept";
@@ -333,13 +333,15 @@ fn the_lock_of_the_ledgers_is_never_free_while_one_process_takes_the_place_of_an
 
 #[test]
 fn who_waits_is_answered_by_the_old_process_when_the_new_one_has_woken_the_server() {
-    let house = House::build(IN_A_WHILE);
+    let house = House::build(WHEN_TOLD);
     let mut old = house.start(false);
     let address = old.address;
     let early = std::thread::spawn(move || ask(address, &mut None, "/early"));
     eventually("it is being woken", || house.status().sites[0].state == "waking");
     let _new = house.start(true);
     let late = std::thread::spawn(move || ask(address, &mut None, "/late"));
+    eventually("it waits at the new one", || house.status().sites[0].held > 0);
+    File::create(house.dir.path().join("go")).unwrap();
     assert_eq!(early.join().unwrap(), Ok(()));
     assert_eq!(late.join().unwrap(), Ok(()));
     eventually("the old one ends", || old.child.try_wait().unwrap().is_some());

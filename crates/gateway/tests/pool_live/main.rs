@@ -303,6 +303,9 @@ fn trouble(length: Duration) {
         while at < begin + length {
             clock.sleep_until(at).await;
             at = at + Duration::from_secs(4);
+            // The one before may have been the only one.
+            let is_on = |pool: &PoolStatus| pool.servers.iter().any(|it| it.duty == "on");
+            stage.when("a server is on", is_on).await;
             let pool = stage.pool();
             let on = pool.servers.iter().filter(|it| it.duty == "on");
             // The busiest: it is in the middle of something.
