@@ -78,7 +78,7 @@ impl Asked<'_> {
 
     /// Whether no server is to be woken for it: for crawlers and scanners, and by the rules of access. (In shadow mode
     /// none is.)
-    fn is_guest(&self) -> bool {
+    pub(super) fn is_guest(&self) -> bool {
         let may_wake = self.class.is_admitted() && self.may_wake();
         !(self.serving.observe || may_wake)
     }
