@@ -305,7 +305,8 @@ fn power_states_are_found_by_driving_a_machine_which_is_left_awake() {
     let config = drivable(folder.path(), "");
     let up = folder.path().join("up");
     let meter = format!("http=http://{}/,pointer=/w", plug_of(up.clone()));
-    let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "3"];
+    // Stretches in which a busy machine misses readings of the plug are left out: enough others are left.
+    let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "5"];
     let args = [&args[..], &["--on", "3s,5s", "--off", "3s,8s", "--json"]].concat();
     let output = nightwatt(&args);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
@@ -314,7 +315,7 @@ fn power_states_are_found_by_driving_a_machine_which_is_left_awake() {
     let value = |name: &str| found["fit"][name]["value"].as_f64().unwrap();
     // The plug is read about once a second: a step between two readings is off by half of it.
     assert!((value("on") - 43.0).abs() < 8.0 && value("off").abs() < 12.0, "{found}");
-    assert_eq!(found["cycles"], 3);
+    assert_eq!(found["cycles"], 5);
     assert!(found["time_to_wake_s"]["most"].as_f64().is_some_and(|it| it > 0.0), "{found}");
 }
 
