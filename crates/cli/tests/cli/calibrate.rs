@@ -143,8 +143,8 @@ fn generator(stamps: &Path, toggles: usize, json: bool) -> (std::process::Child,
     (child, master, came)
 }
 
-/// What came after the first low, when the generator has ended: the toggles, of which there may be more than were waited
-/// for.
+/// What came after the first low, when the generator has ended: the toggles, of which there may be more than were
+/// waited for.
 fn toggled(mut came: Vec<u8>, mut master: File) -> String {
     // At the end of the other side reading fails.
     let _ = master.read_to_end(&mut came);

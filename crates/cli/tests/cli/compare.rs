@@ -35,8 +35,9 @@ struct Bench {
     folder: TempDir,
 }
 
-/// Two environments that are the same machine; a command that says what it did. The plug is read at the beginning and at
-/// the end of each run: readings between them may come late on a busy machine, and a run without power is made once more.
+/// Two environments that are the same machine; a command that says what it did. The plug is read at the beginning and
+/// at the end of each run: readings between them may come late on a busy machine, and a run without power is made once
+/// more.
 const PLAN: &str = r#"
 meters = ["METER"]
 interval = "10s"

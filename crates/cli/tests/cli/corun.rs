@@ -15,8 +15,8 @@ struct Bench {
     folder: TempDir,
 }
 
-/// Two jobs that exclude each other, and one that excludes none. The plug is read at the beginning and at the end of each
-/// run: readings between them may come late on a busy machine, and a run without power is made once more.
+/// Two jobs that exclude each other, and one that excludes none. The plug is read at the beginning and at the end of
+/// each run: readings between them may come late on a busy machine, and a run without power is made once more.
 const PLAN: &str = "
 share = 'any'
 meters = ['METER']

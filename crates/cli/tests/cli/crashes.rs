@@ -14,7 +14,8 @@ const SLOW_TO_START: &str = "while [ ! -e DIR/go ]; do sleep 0.05; done; \
      exec NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv";
 
 /// A server that stops serving when told to, which it says, and is gone when the test lets it [`go`].
-const SLOW_TO_STOP: &str = "trap 'echo told > DIR/told; while [ ! -e DIR/go ]; do sleep 0.05; done; exit 0' TERM; \
+const SLOW_TO_STOP: &str = "trap 'echo told > DIR/told; \
+     while [ ! -e DIR/go ]; do sleep 0.05; done; exit 0' TERM; \
      NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv & \
      while true; do wait; done";
 

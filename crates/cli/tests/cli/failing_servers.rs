@@ -5,8 +5,8 @@ use crate::harness::{House, Plan, eventually, process};
 use nightwatt_clock::Clock;
 use serde_json::Value;
 
-/// Wake commands that succeed, and a server that never comes; each command leaves a line. The next one, after this time,
-/// ends one that still runs.
+/// Wake commands that succeed, and a server that never comes; each command leaves a line. The next one, after this
+/// time, ends one that still runs.
 fn never_wakes(wake_timeout: &str) -> Plan {
     Plan {
         power: "[site.power.command]\nwake = \"echo wake >> DIR/commands\"\n\
