@@ -197,17 +197,17 @@ impl SleepSequence {
                 actions.push(reply(Outcome::Going));
             }
             (Phase::Falling { .. }, Verb::Return) => {
-                actions.push(reply(Outcome::Done));
                 self.look(now, actions);
                 if matches!(self.phase, Phase::Falling { .. }) {
                     let why = "it was called off".to_owned();
                     self.record(now, RecordedEvent::Failed { why }, actions);
                     self.stayed_awake(now, actions);
                 }
+                actions.push(reply(Outcome::Done));
             }
             (_, Verb::Return) => {
-                actions.push(reply(Outcome::Done));
                 self.look(now, actions);
+                actions.push(reply(Outcome::Done));
             }
             (_, Verb::Check | Verb::Sleep | Verb::Leave) => actions.push(reply(Outcome::Busy)),
         }

@@ -156,11 +156,12 @@ mod tests {
         let stop = Stop::new().unwrap();
         let adopted = Adopted::begin(None).unwrap();
         assert_eq!(adopted.find(&stop), None);
-        // It is there before the job ends, and has a child in a session of its own.
+        // It is there before the job ends, by its own name, and has a child in a session of its own.
         let path = folder.path().join("on").display().to_string();
         let daemon = format!("setsid sh -c \"echo on >{path}; exec sleep 1001\" & exec sleep 1000");
         let line = format!(
-            "env -i PATH=\"$PATH\" setsid sh -c '{daemon}' & while ! [ -s {path} ]; do sleep 0.01; done"
+            "env -i PATH=\"$PATH\" setsid sh -c '{daemon}' & \
+             until [ -s {path} ] && grep -qx sleep /proc/$!/comm; do sleep 0.01; done"
         );
         let mut command = Command::new("setsid");
         command.args(["--wait", "sh", "-c", &line]);

@@ -101,10 +101,13 @@ fn place(out: Option<&Path>) -> Result<RecordDir, Error> {
     Ok(RecordDir::Kept(path))
 }
 
-/// For the server. Not on 127.0.0.1: while the server sleeps, a connection that leaves from there
-/// could be given its port.
+/// For the server, at an address that only this process uses, as far as it can know: 127.64.0.0 and the process number,
+/// which has at most 22 bits. While the server sleeps, another program that wants any port there, or a connection that
+/// leaves from there, could be given its port.
 fn free_address() -> Result<SocketAddr, Error> {
-    let taken = std::net::TcpListener::bind("127.0.0.2:0").and_then(|it| it.local_addr());
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let own = std::net::Ipv4Addr::new(127, 64 | (high & 0x3f), middle, low);
+    let taken = std::net::TcpListener::bind((own, 0)).and_then(|it| it.local_addr());
     taken.map_err(|source| Error::System { what: "find a free port", source })
 }
 

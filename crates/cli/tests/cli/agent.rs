@@ -1,6 +1,7 @@
 //! `nightwatt agent`, as a program: its orders, its record, and a machine that is only a folder of files.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal};
@@ -44,7 +45,10 @@ impl House {
     fn start(&mut self) {
         let mut command: Command = program();
         command.args(["agent", "-c", &self.path("agent.toml"), "--json"]);
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        // What comes once it says where it listens waits for it.
+        let said = BufReader::with_capacity(1, child.stdout.as_mut().unwrap()).lines().next();
+        assert!(said.is_some(), "it does not start");
         self.agent = Some(child);
     }
 

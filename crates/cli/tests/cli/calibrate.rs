@@ -143,6 +143,15 @@ fn generator(stamps: &Path, toggles: usize, json: bool) -> (std::process::Child,
     (child, master, came)
 }
 
+/// What came after the first low, when the generator has ended: the toggles, of which there may be more than were
+/// waited for.
+fn toggled(mut came: Vec<u8>, mut master: File) -> String {
+    // At the end of the other side reading fails.
+    let _ = master.read_to_end(&mut came);
+    let levels = String::from_utf8(came).unwrap();
+    levels.strip_prefix('0').unwrap_or_else(|| panic!("{levels}")).to_owned()
+}
+
 /// Levels in a file of stamps, and whether their times rise.
 fn levels(stamps: &Path) -> String {
     let file = BufReader::new(File::open(stamps).unwrap());
@@ -158,17 +167,16 @@ fn a_sync_signal_that_is_ended_ends_low_with_a_stamp_for_each_toggle() {
     for signal in [Signal::TERM, Signal::INT] {
         let folder = tempfile::tempdir().unwrap();
         let stamps = folder.path().join("stamps.csv");
-        let (child, mut master, came) = generator(&stamps, 3, true);
+        let (child, master, came) = generator(&stamps, 3, true);
         assert_eq!(came, b"0101");
         kill_process(Pid::from_child(&child), signal).unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-        let mut last = [0];
-        master.read_exact(&mut last).unwrap();
-        assert_eq!(&last, b"0");
-        assert_eq!(levels(&stamps), "1010");
+        let toggled = toggled(came, master);
+        assert!(toggled.len() >= 4 && toggled == "10".repeat(toggled.len() / 2), "{toggled}");
+        assert_eq!(levels(&stamps), toggled);
         let generated: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(generated["toggles"], 4);
+        assert_eq!(generated["toggles"], toggled.len());
     }
 }
 
@@ -176,12 +184,13 @@ fn a_sync_signal_that_is_ended_ends_low_with_a_stamp_for_each_toggle() {
 fn a_sync_signal_that_is_killed_keeps_its_stamps() {
     let folder = tempfile::tempdir().unwrap();
     let stamps = folder.path().join("stamps.csv");
-    let (mut child, _master, _) = generator(&stamps, 4, false);
+    let (mut child, master, came) = generator(&stamps, 4, false);
     child.kill().unwrap();
     child.wait().unwrap();
     // The last may have been killed between the toggle and its stamp.
-    let levels = levels(&stamps);
-    assert!(levels == "1010" || levels == "101", "{levels}");
+    let (levels, toggled) = (levels(&stamps), toggled(came, master));
+    assert!(levels == toggled || levels == toggled[..toggled.len() - 1], "{levels} of {toggled}");
+    assert!(toggled.len() >= 4 && "10".repeat(toggled.len()).starts_with(&toggled), "{toggled}");
     // They are not written over by the next attempt.
     let (_other, port) = serial_line();
     let line = format!("bytes={}", port.display());
@@ -296,7 +305,8 @@ fn power_states_are_found_by_driving_a_machine_which_is_left_awake() {
     let config = drivable(folder.path(), "");
     let up = folder.path().join("up");
     let meter = format!("http=http://{}/,pointer=/w", plug_of(up.clone()));
-    let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "3"];
+    // Stretches in which a busy machine misses readings of the plug are left out: enough others are left.
+    let args = ["calibrate", "states", "--drive", &config, "-m", &meter, "--cycles", "5"];
     let args = [&args[..], &["--on", "3s,5s", "--off", "3s,8s", "--json"]].concat();
     let output = nightwatt(&args);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
@@ -305,7 +315,7 @@ fn power_states_are_found_by_driving_a_machine_which_is_left_awake() {
     let value = |name: &str| found["fit"][name]["value"].as_f64().unwrap();
     // The plug is read about once a second: a step between two readings is off by half of it.
     assert!((value("on") - 43.0).abs() < 8.0 && value("off").abs() < 12.0, "{found}");
-    assert_eq!(found["cycles"], 3);
+    assert_eq!(found["cycles"], 5);
     assert!(found["time_to_wake_s"]["most"].as_f64().is_some_and(|it| it > 0.0), "{found}");
 }
 

@@ -317,8 +317,8 @@ fn workers_that_a_master_has_started_before_are_watched_with_it() {
     let mut caliper = program();
     caliper.args(["caliper", "--json", "-f", &bench.at("nothing"), "-o"]).arg(&out);
     caliper.args(["-p", &master.id().to_string(), "-p", &std::process::id().to_string()]);
-    // Ours does not end, so that a time has to.
-    caliper.args(["--for", "20s", "--live"]).stderr(Stdio::piped());
+    // Ours does not end, so that a time has to where no signal does.
+    caliper.args(["--for", "10m", "--live"]).stderr(Stdio::piped());
     let mut caliper = caliper.spawn().unwrap();
     // A table comes once all probes are in place; the breakpoint of the first one does before.
     let mut tables = BufReader::new(caliper.stderr.take().unwrap()).lines().map_while(Result::ok);

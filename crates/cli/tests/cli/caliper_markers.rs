@@ -170,6 +170,8 @@ fn what_is_never_ended_is_told_whether_the_program_ends_dies_or_becomes_another(
 /// The program, which does a round whenever it is asked.
 struct Serving {
     child: Child,
+    /// Whose markers are read.
+    pid: u32,
     says: BufReader<ChildStdout>,
 }
 
@@ -184,7 +186,7 @@ impl Serving {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let says = BufReader::new(child.stdout.take().unwrap());
-        let mut serving = Self { child, says };
+        let mut serving = Self { pid: child.id(), child, says };
         serving.hear("ready");
         serving
     }
@@ -202,7 +204,7 @@ impl Serving {
 
     /// Does anybody read its markers? The word is in its memory, which every process can be asked for.
     fn is_read(&self) -> bool {
-        let folder = format!("/proc/{}/fd", self.child.id());
+        let folder = format!("/proc/{}/fd", self.pid);
         let ours = fs::read_dir(folder).unwrap().flatten().find(|entry| {
             let to = fs::read_link(entry.path()).unwrap_or_default();
             to.to_string_lossy().contains("nightwatt-markers")
@@ -212,6 +214,23 @@ impl Serving {
         file.read_exact(&mut front).unwrap();
         front[16..] != [0; 4]
     }
+
+    /// What writes the report on it to that file, and reads its markers when this returns.
+    fn reader(&self, out: &Path) -> Child {
+        let mut command = program();
+        command.args(["caliper", "--markers", "--json", "-p", &self.pid.to_string(), "-o"]);
+        let reader = command.arg(out).stderr(Stdio::null()).spawn().unwrap();
+        eventually("a reader", || self.is_read().then_some(()));
+        reader
+    }
+}
+
+/// Ends a reader, and gives what it has written.
+fn interrupted(mut reader: Child, out: &Path) -> Value {
+    let pid = rustix::process::Pid::from_child(&reader);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    reader.wait().unwrap();
+    serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap()
 }
 
 #[test]
@@ -222,24 +241,16 @@ fn a_process_that_runs_already_is_read_from_then_on_and_no_longer_than_somebody_
     serving.ask("x");
     serving.ask("x");
     assert!(!serving.is_read());
-    let pid = serving.child.id().to_string();
     for rounds in [2_u64, 3] {
         let out = bench.0.path().join(format!("{rounds}.json"));
-        let mut command = program();
-        command.args(["caliper", "--markers", "--json", "-p", &pid, "-o"]).arg(&out);
-        let mut watcher = command.stderr(Stdio::null()).spawn().unwrap();
-        eventually("a reader", || serving.is_read().then_some(()));
+        let reader = serving.reader(&out);
         for _ in 0..rounds {
             serving.ask("x");
         }
         // With a child, which reports by itself.
         serving.ask("f");
-        let signal = rustix::process::Signal::INT;
-        let watching = rustix::process::Pid::from_child(&watcher);
         // The child's call, and whatever else, is read at the end.
-        rustix::process::kill_process(watching, signal).unwrap();
-        watcher.wait().unwrap();
-        let report: Value = serde_json::from_str(&fs::read_to_string(out).unwrap()).unwrap();
+        let report = interrupted(reader, &out);
         assert_eq!(count(&report, "round", "calls"), rounds + 1);
         let ran = seconds(&report, "round", "on_cpu_s");
         assert!(ran > 0.018 * (rounds + 1) as f64, "{ran}");
@@ -292,11 +303,11 @@ fn a_daemon_that_has_closed_all_its_files_is_found_by_what_it_maps_and_what_is_l
     assert!(report["warnings"].to_string().contains("had closed all its files"), "{report}");
 }
 
-/// The report on a process that runs already. It works until that is there.
+/// The report on five seconds of a process that runs already. It works until that is there.
 fn read_while(bench: &Bench, pid: u32, mut work: impl FnMut()) -> Value {
     let out = bench.0.path().join("report.json");
     let mut command = program();
-    command.args(["caliper", "--markers", "--json", "--for", "1s", "-p", &pid.to_string(), "-o"]);
+    command.args(["caliper", "--markers", "--json", "--for", "5s", "-p", &pid.to_string(), "-o"]);
     let mut watcher = command.arg(&out).stderr(Stdio::null()).spawn().unwrap();
     while watcher.try_wait().unwrap().is_none() {
         work();
@@ -332,8 +343,14 @@ fn a_contained_process_that_runs_already_is_read() {
     let mut serving = Serving::with(command);
     let outer = serving.child.id();
     let children = fs::read_to_string(format!("/proc/{outer}/task/{outer}/children")).unwrap();
-    let pid = children.trim().parse().unwrap();
-    let report = read_while(&bench, pid, || serving.ask("x"));
+    serving.pid = children.trim().parse().unwrap();
+    serving.ask("x");
+    let out = bench.0.path().join("report.json");
+    let reader = serving.reader(&out);
+    for _ in 0..3 {
+        serving.ask("x");
+    }
+    let report = interrupted(reader, &out);
     assert!(count(&report, "round", "calls") > 0, "{report}");
     assert!(seconds(&report, "round", "on_cpu_s") > 0.018, "{report}");
 }

@@ -2,6 +2,9 @@
 //! is intact, requests are served.
 
 use std::io::{ErrorKind, Write};
+use std::net::TcpStream;
+
+use nightwatt_policy::lifecycle::Change;
 
 use crate::client::{connect, get, head, post, receive};
 use crate::harness::{House, Plan, eventually, process};
@@ -10,8 +13,9 @@ use crate::harness::{House, Plan, eventually, process};
 const SLOW_TO_START: &str = "while [ ! -e DIR/go ]; do sleep 0.05; done; \
      exec NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv";
 
-/// A server that stops serving when told to, and is gone when the test lets it [`go`].
-const SLOW_TO_STOP: &str = "trap 'while [ ! -e DIR/go ]; do sleep 0.05; done; exit 0' TERM; \
+/// A server that stops serving when told to, which it says, and is gone when the test lets it [`go`].
+const SLOW_TO_STOP: &str = "trap 'echo told > DIR/told; \
+     while [ ! -e DIR/go ]; do sleep 0.05; done; exit 0' TERM; \
      NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv & \
      while true; do wait; done";
 
@@ -67,6 +71,8 @@ fn killed_in_the_middle_of_a_wake_up_it_takes_over_the_server_that_came_up_meanw
     gateway.until("asleep");
     gateway.order(&["wake"]);
     gateway.until("waking");
+    // The state is told before the process is started.
+    eventually("the process was started", || (!house.servers().is_empty()).then_some(()));
     gateway.kill();
     go(&house);
     eventually("the server is up", || get(house.origin, "/up").ok());
@@ -81,11 +87,15 @@ fn killed_in_the_middle_of_a_wake_up_it_takes_over_the_server_that_came_up_meanw
 
 #[test]
 fn killed_in_the_middle_of_a_sleep() {
-    let house = House::build(&plan(SLOW_TO_STOP, "10s"));
+    let house = House::build(&plan(SLOW_TO_STOP, "60s"));
     let gateway = house.serve(&[]);
     let reply = get(gateway.address, "/before").unwrap();
     assert_eq!(reply.status, 200, "{}", reply.text());
     gateway.until("falling-asleep");
+    // The state is told before it is on the ledger, and before the server is told to stop.
+    eventually("the server was told to stop", || house.path("told").exists().then_some(()));
+    eventually("it serves no more", || TcpStream::connect(house.origin).err());
+    assert_eq!(house.ledger().last().unwrap().change, Some(Change::FallingAsleep));
     let records = house.ledger().len();
     gateway.kill();
     assert_eq!(house.ledger().len(), records);

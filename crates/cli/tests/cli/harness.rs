@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
@@ -65,7 +67,9 @@ pub(crate) fn without_rights(args: &[&str]) -> Option<Output> {
     // The program's own folder may be closed to others.
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("nightwatt");
-    fs::copy(NIGHTWATT, &copy).unwrap();
+    // By another process: a file that a child of another test has inherited for writing cannot be executed.
+    let made = Command::new("install").args(["-m", "755", NIGHTWATT]).arg(&copy).status();
+    assert!(made.unwrap().success());
     fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
         .unwrap();
     let mut command = Command::new("setpriv");
@@ -118,6 +122,17 @@ impl Default for Plan {
             tables: String::new(),
             policy: "timeout 100ms".to_owned(),
         }
+    }
+}
+
+impl Plan {
+    /// A server that counts as awake while there is the file `up`, as its controller makes and removes it. What it
+    /// answers is up to the test: [`House::held_answers`].
+    pub(crate) fn by_file() -> Self {
+        let power = "[site.power.command]\nwake = \"touch DIR/up\"\nsleep = \"rm -f DIR/up\"\n\
+                     probe = \"test -e DIR/up\"\n";
+        let site = "probe = \"controller\"\nwatch = \"0\"".to_owned();
+        Self { power: power.to_owned(), site, ..Self::default() }
     }
 }
 
@@ -240,6 +255,28 @@ origin = "http://ORIGIN"
         Origin(child)
     }
 
+    /// Listens where its server does, in this process. Each request is answered when that is let go by a message; none
+    /// is any more when the sender is dropped.
+    pub(crate) fn held_answers(&self) -> mpsc::Sender<()> {
+        let listener = TcpListener::bind(self.origin).expect("nothing else listens there");
+        let (let_go, goes) = mpsc::channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.expect("a connection");
+                if !has_asked(&stream) {
+                    continue;
+                }
+                if goes.recv().is_err() {
+                    return;
+                }
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi";
+                // Who has asked may be gone.
+                let _ = std::io::Write::write_all(&mut &stream, answer);
+            }
+        });
+        let_go
+    }
+
     /// The processes that controllers of this house started and that still run.
     pub(crate) fn servers(&self) -> Vec<Pid> {
         let state = self.path("state").canonicalize().unwrap_or_default();
@@ -287,6 +324,12 @@ origin = "http://ORIGIN"
         let target = |line: &str| line.split('\t').nth(2).map(str::to_owned);
         record.lines().filter_map(target).filter(|target| target != "/").collect()
     }
+}
+
+/// Reads a request without a body; false if the connection ends before it is whole.
+fn has_asked(stream: &TcpStream) -> bool {
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    lines.any(|line| line.is_empty())
 }
 
 impl Drop for House {

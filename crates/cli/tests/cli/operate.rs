@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use crate::client::{connect, get, head, receive};
 use crate::harness::{
-    Gateway, House, NIGHTWATT, Plan, eventually, nightwatt, process, program, told,
+    Gateway, House, NIGHTWATT, Plan, eventually, free_address, nightwatt, process, program, told,
 };
 
 /// A server that starts once there is a file `go`.
@@ -96,9 +96,8 @@ fn who_waits_while_another_process_takes_over_is_answered_and_the_server_is_woke
 
 #[test]
 fn what_is_under_way_in_the_old_process_keeps_the_server_awake_in_the_new_one() {
-    let slow = "exec NIGHTWATT origin --listen ORIGIN --ttl 0 --delay 5s";
-    let probe = "probe = \"tcp ORIGIN\"\nwatch = \"0\"".to_owned();
-    let house = House::build(&Plan { power: process(slow), site: probe, ..Plan::default() });
+    let house = House::build(&Plan::by_file());
+    let answers = house.held_answers();
     let mut old = house.serve(&[]);
     let mut stream = connect(old.address).unwrap();
     stream.write_all(&head("GET", "/slow", "")).unwrap();
@@ -110,6 +109,7 @@ fn what_is_under_way_in_the_old_process_keeps_the_server_awake_in_the_new_one() 
         (new.status()["in_flight"].as_u64() > Some(0)).then_some(())
     });
     assert_eq!(new.status()["state"], "awake", "it was told, and need not look");
+    answers.send(()).unwrap();
     let reply = receive(stream).unwrap();
     assert_eq!(reply.status, 200);
     assert_eq!(old.wait().0.code(), Some(0), "{}", house.read("serve.log"));
@@ -163,7 +163,7 @@ fn what_is_only_passed_through_is_named_as_it_starts() {
 fn systemd_is_told_when_it_is_ready_reloads_is_well_and_stops() {
     let house = House::build(&Plan::default());
     let manager = UnixDatagram::bind(house.path("notify")).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    manager.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let hears = |wanted: &str| {
         let mut line = [0; 512];
         loop {
@@ -176,7 +176,8 @@ fn systemd_is_told_when_it_is_ready_reloads_is_well_and_stops() {
         }
     };
     let mut program = program();
-    program.env("NOTIFY_SOCKET", house.path("notify")).env("WATCHDOG_USEC", "200000");
+    // A socket holds ten messages, and what finds it full is lost: that takes 20 s in which nobody hears.
+    program.env("NOTIFY_SOCKET", house.path("notify")).env("WATCHDOG_USEC", "4000000");
     let gateway = house.serve_by(program, &[]);
     hears("READY=1");
     hears("WATCHDOG=1");
@@ -196,9 +197,12 @@ fn a_process_that_stands_still_is_not_called_well() {
     let gateway = house.serve_by(program, &[]);
     gateway.signal(Signal::STOP);
     let pid = gateway.pid();
+    // Each of its threads: one may be sending while the first stands already.
     eventually("it stands still", || {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-        stat.contains(") T ").then_some(())
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        let stat = |it: std::fs::DirEntry| std::fs::read_to_string(it.path().join("stat"));
+        let stands = |it| stat(it).is_ok_and(|it| it.contains(") T "));
+        threads.map(Result::unwrap).all(stands).then_some(())
     });
     let mut line = [0; 512];
     manager.set_nonblocking(true).unwrap();
@@ -247,10 +251,7 @@ fn the_units_are_as_systemd_wants_them() {
 #[test]
 fn a_second_process_with_the_same_configuration_is_refused_with_the_way_out() {
     let house = House::build(&Plan::default());
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    house.reconfigure("127.0.0.1:0", &address);
-    drop(taken);
+    house.reconfigure("127.0.0.1:0", &free_address().to_string());
     let _gateway = house.serve(&[]);
     let config = house.path("nightwatt.toml").display().to_string();
     let said = told(&nightwatt(&["serve", "-c", &config, "--log-level", "off"]));

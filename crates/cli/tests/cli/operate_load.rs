@@ -72,7 +72,11 @@ fn reload(house: &House, gateway: &Gateway, number: usize) {
 
 #[test]
 fn ten_thousand_requests_during_ten_reloads_and_three_restarts_are_all_answered() {
-    let house = House::build(&Plan::default());
+    // Clients that a busy machine keeps waiting let it sleep, and wake it again.
+    let site = "wake_timeout = \"10s\"\nwatch = \"500ms\"\nclients.api_agents = [\"test/\"]\n\
+                wakes_per_client_and_hour = 4000000000"
+        .to_owned();
+    let house = House::build(&Plan { site, ..Plan::default() });
     let mut gateway = house.serve(&[]);
     let (address, answered) = (gateway.address, AtomicUsize::new(0));
     let lost: Vec<String> = std::thread::scope(|scope| {

@@ -1,16 +1,18 @@
 //! Files to another machine: a shell script stands in for ssh.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::harness::{House, NIGHTWATT, Plan, nightwatt, told};
 
 /// A program that runs its command here, whatever the host.
 pub(crate) fn shell(folder: &Path) -> PathBuf {
-    let path = folder.join("rsh");
-    fs::write(&path, "#!/bin/sh\nshift\nexec sh -c \"$*\"\n").unwrap();
-    fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
+    let (source, path) = (folder.join("rsh.source"), folder.join("rsh"));
+    fs::write(&source, "#!/bin/sh\nshift\nexec sh -c \"$*\"\n").unwrap();
+    // By another process: a file that a child of another test has inherited for writing cannot be executed.
+    let made = Command::new("install").args(["-m", "755"]).arg(&source).arg(&path).status();
+    assert!(made.unwrap().success());
     path
 }
 

@@ -43,6 +43,15 @@ impl Listening {
         Self { child, stderr, stdout, address }
     }
 
+    /// Waits until it says that it waits for the next sender: until then it has another one.
+    fn is_free_again(&mut self) {
+        let mut line = String::new();
+        while !line.contains("still waiting for the sender") {
+            line.clear();
+            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "it has ended");
+        }
+    }
+
     /// Its exit status, and what it wrote.
     fn end(mut self) -> (Option<i32>, Vec<u8>, String) {
         let mut stderr = String::new();
@@ -137,7 +146,7 @@ fn neither_a_dry_run_nor_a_silent_peer_takes_the_receiver_from_its_sender() {
     let folder = tempfile::tempdir().unwrap();
     let from = text(folder.path());
     let file = from.display().to_string();
-    let receiver = Listening::start(&["--insecure", "-"]);
+    let mut receiver = Listening::start(&["--insecure", "-"]);
     let address = format!("tcp://{}", receiver.address);
     let silent = TcpStream::connect(&receiver.address).unwrap();
     let send = ["send", "--insecure", "--json", &file, &address];
@@ -145,11 +154,13 @@ fn neither_a_dry_run_nor_a_silent_peer_takes_the_receiver_from_its_sender() {
     assert_eq!(tried.status.code(), Some(0), "{}", told(&tried));
     let tried: Value = serde_json::from_slice(&tried.stdout).unwrap();
     assert_eq!(tried["write"], serde_json::json!(["text"]), "{tried}");
+    receiver.is_free_again();
     // A folder is refused, and nothing was written: the receiver waits on.
     let whole = folder.path().display().to_string();
     let refused = nightwatt(&["send", "--insecure", &whole, &address]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(told(&refused).contains("takes one file or stream"), "{}", told(&refused));
+    receiver.is_free_again();
     let done = nightwatt(&send);
     assert_eq!(done.status.code(), Some(0), "{}", told(&done));
     let (status, stdout, stderr) = receiver.end();

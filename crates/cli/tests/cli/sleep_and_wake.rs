@@ -53,13 +53,19 @@ fn a_server_sleeps_when_nobody_asks_and_wakes_for_whoever_does() {
 
 #[test]
 fn requests_that_come_together_wake_it_once_and_are_all_answered() {
-    let house = House::build(&Plan::default());
+    // It starts once all of them wait: one that comes later could find it asleep again.
+    let script = "while [ ! -e DIR/go ]; do sleep 0.05; done; \
+                  exec NIGHTWATT origin --listen ORIGIN --ttl 0 --record DIR/served.tsv";
+    let site = "wake_timeout = \"60s\"\nwatch = \"500ms\"".to_owned();
+    let house = House::build(&Plan { power: process(script), site, ..Plan::default() });
     let gateway = house.serve(&[]);
     gateway.until("asleep");
     let address = gateway.address;
     let askers: Vec<_> = (0..8)
         .map(|n| std::thread::spawn(move || get(address, &format!("/{n}")).unwrap().status))
         .collect();
+    eventually("all of them wait", || (gateway.status()["held"] == 8).then_some(()));
+    std::fs::write(house.path("go"), "").unwrap();
     for asker in askers {
         assert_eq!(asker.join().unwrap(), 200);
     }
@@ -71,10 +77,8 @@ fn requests_that_come_together_wake_it_once_and_are_all_answered() {
 
 #[test]
 fn what_is_under_way_is_finished_before_it_stops() {
-    // Longer than a busy machine takes to start the program that asks for the status.
-    let slow = "exec NIGHTWATT origin --listen ORIGIN --ttl 0 --delay 5s";
-    let probe = "probe = \"tcp ORIGIN\"\nwatch = \"0\"".to_owned();
-    let house = House::build(&Plan { power: process(slow), site: probe, ..Plan::default() });
+    let house = House::build(&Plan::by_file());
+    let answers = house.held_answers();
     let mut gateway = house.serve(&[]);
     let mut stream = connect(gateway.address).unwrap();
     stream.write_all(&head("GET", "/slow", "")).unwrap();
@@ -82,6 +86,8 @@ fn what_is_under_way_is_finished_before_it_stops() {
         (gateway.status()["in_flight"].as_u64() > Some(0)).then_some(())
     });
     gateway.signal(Signal::TERM);
+    eventually("it is stopping", || house.read("serve.log").contains("stopping").then_some(()));
+    answers.send(()).unwrap();
     let reply = receive(stream).unwrap();
     assert_eq!(reply.status, 200);
     assert_eq!(gateway.wait().0.code(), Some(0));
@@ -89,9 +95,8 @@ fn what_is_under_way_is_finished_before_it_stops() {
 
 #[test]
 fn who_cannot_wait_for_the_end_signals_twice() {
-    let slow = "exec NIGHTWATT origin --listen ORIGIN --ttl 0 --delay 25s";
-    let probe = "probe = \"tcp ORIGIN\"\nwatch = \"0\"".to_owned();
-    let house = House::build(&Plan { power: process(slow), site: probe, ..Plan::default() });
+    let house = House::build(&Plan::by_file());
+    let _never = house.held_answers();
     let mut gateway = house.serve(&[]);
     let mut stream = connect(gateway.address).unwrap();
     stream.write_all(&head("GET", "/slow", "")).unwrap();

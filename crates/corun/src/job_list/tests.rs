@@ -71,8 +71,10 @@ fn what_a_job_leaves_running_is_ended_and_reported_with_its_line() {
     let folder = tempfile::tempdir().unwrap();
     let number = format!("6{}", std::process::id());
     // b and c run together, a alone. Of two jobs, the one that has cleared the environment is not known.
-    let marked = format!("setsid sleep {number} & exit 0");
-    let cleared = format!("env -i setsid /bin/sleep {number} & exit 0");
+    // Each waits until it has the name of the program and no more that of the shell.
+    let runs = "until grep -qx sleep /proc/$!/comm; do sleep 0.01; done";
+    let marked = format!("setsid sleep {number} & {runs}; exit 0");
+    let cleared = format!("env -i setsid /bin/sleep {number} & {runs}; exit 0");
     for (text, failed, part) in [
         (format!("a: true\nb: true\nc: {marked}\n"), Some(3), "it has ended, and left `sleep` (p"),
         (format!("a: {cleared}\nb: true\nc: true\n"), Some(1), "it has ended, and left `sleep` (p"),
