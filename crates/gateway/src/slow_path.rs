@@ -493,8 +493,7 @@ impl<'a> Asked<'a> {
         }
         let flight = self.flight(lookup.key.as_ref(), &exchange);
         let forwarding = self.forwarding(lookup, flight);
-        let (serving, facts) = (self.serving, self.facts);
-        let supervisor = &self.site().supervisor;
+        let (serving, supervisor) = (self.serving, &self.site().supervisor);
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
         let mut broken = false;
         for attempt in 1..=attempts {
@@ -527,12 +526,9 @@ impl<'a> Asked<'a> {
             if self.is_back().await {
                 continue;
             }
-            if self.is_guest() {
-                break;
-            }
             answered = Answered::Held;
             drop(exchange);
-            if !supervisor.rejoin(facts.number, Some(facts.visitor), || self.wake_cause()) {
+            if !self.waits_again() {
                 break;
             }
             exchange = match self.hold(&mut spool, &mut phase).await {
@@ -541,6 +537,13 @@ impl<'a> Asked<'a> {
             };
         }
         self.unanswered(broken)
+    }
+
+    /// Waits for the server, which is gone; false where it cannot, or may not wake it.
+    fn waits_again(&self) -> bool {
+        let (facts, supervisor) = (self.facts, &self.site().supervisor);
+        let visitor = Some(facts.visitor);
+        !self.is_guest() && supervisor.rejoin(facts.number, visitor, || self.wake_cause())
     }
 
     /// Probes the server. If it is awake: true, after the time that a server that has just woken may need until it

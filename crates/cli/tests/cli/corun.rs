@@ -76,7 +76,7 @@ fn group<'a>(report: &'a Value, jobs: &[u64]) -> &'a Value {
 
 #[test]
 fn jobs_that_exclude_each_other_gain_nothing_together_and_others_do() {
-    // So long that what a busy machine adds is little beside it.
+    // Long beside what a busy machine adds.
     let bench = Bench::new(&PLAN.replace("sleep 0.2", "sleep 1"));
     let output = bench.corun(&["jobs.toml", "--json"]);
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));

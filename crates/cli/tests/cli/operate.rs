@@ -176,7 +176,7 @@ fn systemd_is_told_when_it_is_ready_reloads_is_well_and_stops() {
         }
     };
     let mut program = program();
-    // A socket holds ten messages, and what finds it full is lost: that takes 20 s in which nobody hears.
+    // A socket holds ten messages, and what finds it full is lost: that needs 20 s without a reader.
     program.env("NOTIFY_SOCKET", house.path("notify")).env("WATCHDOG_USEC", "4000000");
     let gateway = house.serve_by(program, &[]);
     hears("READY=1");

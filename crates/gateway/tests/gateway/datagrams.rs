@@ -12,7 +12,7 @@ use crate::stage::{Setup, Stage, asleep, awake, secs, settle, watched};
 /// What a service got: each datagram with its source.
 pub(crate) type Heard = Arc<Mutex<Vec<(SocketAddr, Vec<u8>)>>>;
 
-/// A socket for a service. Nobody else gets its port, also after it was closed.
+/// A socket for a service. No other program gets its port, also after it was closed.
 fn port() -> (std::net::UdpSocket, SocketAddr) {
     let socket = std::net::UdpSocket::bind((nightwatt_needs::own_address(), 0)).unwrap();
     socket.set_nonblocking(true).unwrap();

@@ -22,7 +22,7 @@ use crate::stage::secs;
 /// Whatever has not happened by then does not happen.
 const DEADLINE: u64 = 60;
 
-/// A request counts for so long that was let through. The other proxy has a quarter of it to pass the request on, which
+/// This is how long a request counts that was let through. The other proxy has a quarter of it to pass the request on, which
 /// must be enough on a busy machine.
 const QUIET: Duration = Duration::from_secs(4);
 

@@ -33,8 +33,8 @@ pub(crate) fn port() -> (std::net::TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// A port of this address (an unspecified one: of all addresses) at which nothing listens. As long as the socket is kept,
-/// nobody gets it but who asks for it and sets `SO_REUSEADDR`, as the gateway and other servers do.
+/// A port of this address (an unspecified one: of all addresses) at which nothing listens. While the socket is kept,
+/// only a program gets it that asks for it and sets `SO_REUSEADDR`, as the gateway and other servers do.
 pub(crate) fn kept_port(ip: impl Into<IpAddr>) -> (Socket, u16) {
     let at = SocketAddr::new(ip.into(), 0);
     let socket = Socket::new(Domain::for_address(at), Type::STREAM, None).unwrap();

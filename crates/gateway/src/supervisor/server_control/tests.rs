@@ -29,7 +29,7 @@ struct Facts {
 
 impl Facts {
     fn new(subject: Subject, state: Observed, listens: bool, port_is_taken: bool) -> Arc<Self> {
-        // Nobody else takes its port while nothing listens there.
+        // No other program gets its port while nothing listens there.
         let listener = TcpListener::bind((nightwatt_needs::own_address(), 0)).unwrap();
         let address = listener.local_addr().unwrap();
         Arc::new(Self {
