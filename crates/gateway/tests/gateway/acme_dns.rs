@@ -38,11 +38,14 @@ impl Bind {
             return None;
         }
         // It listens only at addresses of network interfaces: another test may get the port first.
-        let started = (0..10).find_map(|_| Self::start_at(port().1));
-        Some(started.expect("a port that nobody else gets"))
+        let started = (0..10).find_map(|_| {
+            let at = port().1;
+            Self::start_at(at)
+        });
+        Some(started.expect("a port that no other program gets"))
     }
 
-    /// None if somebody else has this address.
+    /// None if another program has this address, by UDP or by TCP.
     fn start_at(at: SocketAddr) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
@@ -70,7 +73,7 @@ impl Bind {
         named.args(["-g", "-4", "-c"]).arg(path("named.conf")).stdin(Stdio::null());
         named.stdout(log.try_clone().unwrap()).stderr(log);
         let it = Self { child: named.spawn().unwrap(), at, dir };
-        let is_taken = || it.log().contains("interface ignored");
+        let is_taken = || ["interface ignored", "address in use"].iter().any(|why| it.log().contains(why));
         let up = || it.log().contains("all zones loaded") && TcpStream::connect(at).is_ok();
         assert!((0..600).any(|_| is_taken() || up() || pause()), "{}", it.log());
         if is_taken() { None } else { Some(it) }

@@ -285,12 +285,14 @@ fn who_takes_an_answer_slowly_gets_all_of_it() {
             let mut client = connect(stage, &chain, 20_000).await;
             let mut response = answer(&mut client, get("/").body(nothing()).unwrap()).await;
             assert_eq!(response.headers()["nightwatt-answer"], how);
-            let mut got = Vec::new();
+            let (mut got, mut pauses) = (Vec::new(), 0);
             while let Some(frame) = watched("a part", response.frame()).await {
                 got.extend_from_slice(frame.unwrap().data_ref().unwrap());
-                // A frame has 16 KiB at most, so there are 25 or more: in all longer than it may stand still, and each
-                // far shorter, also on a busy machine.
-                stage.clock.sleep(Duration::from_millis(150)).await;
+                // In all 3.6 s, longer than it may stand still; each is far shorter, also on a busy machine.
+                if got.len() >> 14 > pauses {
+                    pauses += 1;
+                    stage.clock.sleep(Duration::from_millis(150)).await;
+                }
             }
             assert!(got == page.as_bytes(), "{how}: {} of {}", got.len(), page.len());
         }
