@@ -73,7 +73,8 @@ impl Bind {
         named.args(["-g", "-4", "-c"]).arg(path("named.conf")).stdin(Stdio::null());
         named.stdout(log.try_clone().unwrap()).stderr(log);
         let it = Self { child: named.spawn().unwrap(), at, dir };
-        let is_taken = || ["interface ignored", "address in use"].iter().any(|why| it.log().contains(why));
+        let is_taken =
+            || ["interface ignored", "address in use"].iter().any(|why| it.log().contains(why));
         let up = || it.log().contains("all zones loaded") && TcpStream::connect(at).is_ok();
         assert!((0..600).any(|_| is_taken() || up() || pause()), "{}", it.log());
         if is_taken() { None } else { Some(it) }

@@ -438,7 +438,9 @@ fn with_one_port(hosts: [&str; 2]) -> [std::net::UdpSocket; 2] {
         Some([first, second.ok()?])
     });
     let sockets = bound.expect("a port that is free at both");
-    sockets.iter().for_each(|it| it.set_nonblocking(true).unwrap());
+    for socket in &sockets {
+        socket.set_nonblocking(true).unwrap();
+    }
     sockets
 }
 
