@@ -161,7 +161,7 @@ mod tests {
         let daemon = format!("setsid sh -c \"echo on >{path}; exec sleep 1001\" & exec sleep 1000");
         let line = format!(
             "env -i PATH=\"$PATH\" setsid sh -c '{daemon}' & \
-             until [ -s {path} ] && grep -qx sleep /proc/$!/comm; do sleep 0.01; done"
+             until [ -s {path} ] && grep -qx sleep /proc/$!/comm || ! kill -0 $!; do sleep 0.01; done"
         );
         let mut command = Command::new("setsid");
         command.args(["--wait", "sh", "-c", &line]);

@@ -274,11 +274,7 @@ impl<'a> Asked<'a> {
             (Route::WaitingPage, _) => {
                 (site.waiting_page.answer(self.wake_time()), Answered::WaitingPage)
             }
-            (Route::Later(after), _) => {
-                self.wish(key.as_ref());
-                let status = StatusCode::SERVICE_UNAVAILABLE;
-                (answers::later(status, after, answers::COME_BACK), Answered::Crawler)
-            }
+            (Route::Later(after), _) => self.appointment(key.as_ref(), after),
             (Route::Refuse, _) => (self.scanner_answer(), Answered::Scanner),
             (Route::State, _) if self.want() == Want::Icon => {
                 (answers::no_icon(), Answered::Monitor)
@@ -304,7 +300,7 @@ impl<'a> Asked<'a> {
     }
 
     /// 503, never 404: the path was not looked up.
-    fn scanner_answer(&self) -> Response<Answer> {
+    pub(super) fn scanner_answer(&self) -> Response<Answer> {
         let now = self.serving.clock.now().mono;
         let waits = |verdict| refusing::scanner_waits(verdict, now);
         let after = self.verdict.as_ref().map_or(Duration::from_secs(1), waits);
@@ -316,7 +312,7 @@ impl<'a> Asked<'a> {
         answers::state(status.phase, status.blocked_for)
     }
 
-    fn cache_key(&self) -> Option<CacheKey> {
+    pub(super) fn cache_key(&self) -> Option<CacheKey> {
         // A request for another protocol has no answer that could be stored.
         let cacheable = matches!(self.facts.method, Method::GET | Method::HEAD)
             && !question::asks_to_upgrade(self.parts)
@@ -352,7 +348,7 @@ impl<'a> Asked<'a> {
         ExchangeFor::of(self.class, self.facts.network)
     }
 
-    fn want(&self) -> Want {
+    pub(super) fn want(&self) -> Want {
         want(self.site(), self.facts, self.parts, self.class)
     }
 
@@ -360,7 +356,7 @@ impl<'a> Asked<'a> {
         self.site().supervisor.expected_wake_time()
     }
 
-    fn wake_cause(&self) -> WakeCause {
+    pub(super) fn wake_cause(&self) -> WakeCause {
         wake_cause(self.facts, self.class)
     }
 
@@ -539,13 +535,6 @@ impl<'a> Asked<'a> {
         self.unanswered(broken)
     }
 
-    /// Waits for the server, which is gone; false where it cannot, or may not wake it.
-    fn waits_again(&self) -> bool {
-        let (facts, supervisor) = (self.facts, &self.site().supervisor);
-        let visitor = Some(facts.visitor);
-        !self.is_guest() && supervisor.rejoin(facts.number, visitor, || self.wake_cause())
-    }
-
     /// Probes the server. If it is awake: true, after the time that a server that has just woken may need until it
     /// listens.
     async fn is_back(&self) -> bool {
@@ -566,6 +555,9 @@ impl<'a> Asked<'a> {
         if broken && self.site().supervisor.is_awake() {
             let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, Duration::from_secs(1));
             return (answers::later(status, after, answers::BREAKS_OFF), Answered::Unavailable);
+        }
+        if self.is_guest() && !self.site().supervisor.is_awake() {
+            return self.gone_for_guest();
         }
         Self::unavailable(self.site().supervisor.status().blocked_for)
     }

@@ -274,6 +274,12 @@ impl Supervisor {
         })
     }
 
+    /// In how long a crawler that found the server gone may come back.
+    pub(crate) fn appointment(&self) -> Duration {
+        let now = self.clock.now();
+        self.with(|managed, _| managed.manager.appointment(now))
+    }
+
     /// Whether now is a good time for exchanges without a client; can be waited on.
     pub(crate) fn free(&self) -> watch::Receiver<bool> {
         self.free.subscribe()

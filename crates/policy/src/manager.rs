@@ -259,6 +259,11 @@ impl<P: SleepPolicy> PowerManager<P> {
         route
     }
 
+    /// In how long a crawler may come back that [`admit`](Self::admit) had let through, and that found the server gone.
+    pub fn appointment(&mut self, now: Now) -> Duration {
+        self.crawl.promise(now)
+    }
+
     /// Counts an admitted request for the promise and shows it to the policy.
     fn count(&mut self, now: Now, knock: &AdmissionRequest, route: Route) {
         if matches!(route, Route::Hold | Route::WaitingPage) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, MapFlags};
 
 use crate::error::ProbeError;
-use crate::loaded::{Aligned, Loaded, half_word, refused, word};
+use crate::loaded::{Aligned, Loaded, half_word, refused, same_process_numbers, word};
 
 static PROGRAM: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/descendants.bpf.o")));
@@ -36,6 +36,7 @@ pub struct DescendantTimes {
 impl DescendantProbe {
     /// From here on all that this thread starts is counted, and what that starts.
     pub fn start() -> Result<Self, ProbeError> {
+        same_process_numbers()?;
         let mut loaded = Loaded::load("descendants", PROGRAM, |_| Ok(()))?;
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         let cannot = || refused("count what a thread starts");

@@ -15,6 +15,11 @@ pub enum ProbeError {
     /// The kernel does not describe its own types.
     #[error("this kernel has no description of its types (/sys/kernel/btf/vmlinux is missing)")]
     NoBtf,
+    /// We are in a PID namespace of our own.
+    #[error(
+        "this shell has process numbers of its own (a PID namespace), by which the kernel's probes find no process"
+    )]
+    PidNamespace,
     /// It takes the programs not as they are: it is newer than we know, or lacks something.
     #[error("this kernel does not take our eBPF programs ({source}): {}", said.join("; "))]
     NotLoaded {
@@ -228,6 +233,10 @@ impl ProbeError {
                  kernel.perf_event_mlock_kb`",
             ),
             Self::NoBtf => Some("use a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are"),
+            Self::PidNamespace => Some(
+                "run it outside the container, or start the container with the machine's process \
+                 numbers (`--pid=host` of Docker and podman)",
+            ),
             Self::NoSymbol { stripped: true, .. } => Some(
                 "install its debug symbols (on Debian, the package's name with -dbgsym or -dbg), or \
                  name an address as `objdump -d` shows it: `PROGRAM:0x1234`",

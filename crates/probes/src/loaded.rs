@@ -18,6 +18,17 @@ pub(crate) const ON_CPU: u32 = 1;
 #[repr(C, align(8))]
 pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
+/// The machine's own PID namespace: `PROC_PID_INIT_INO` of the kernel.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// An error where we know processes by other numbers than programs in the kernel do.
+pub(crate) fn same_process_numbers() -> Result<(), ProbeError> {
+    match fs::read_link("/proc/self/ns/pid") {
+        Ok(own) if own != Path::new(FIRST_PID_NAMESPACE) => Err(ProbeError::PidNamespace),
+        _ => Ok(()),
+    }
+}
+
 /// Programs in the kernel, and where they are attached. Both end when this is dropped, and by the kernel
 /// if we are killed.
 pub(crate) struct Loaded {

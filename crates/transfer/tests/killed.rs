@@ -206,7 +206,9 @@ fn a_sparse_file_is_resumed_by_what_is_in_it() {
     sender.kill().unwrap();
     sender.wait().unwrap();
     if let Some(receiver) = &receiver {
-        poll(&mut [PollFd::new(receiver, PollFlags::IN)], None).unwrap();
+        let minute = rustix::time::Timespec { tv_sec: 60, tv_nsec: 0 };
+        let ended = poll(&mut [PollFd::new(receiver, PollFlags::IN)], Some(&minute)).unwrap();
+        assert_eq!(ended, 1, "the receiver goes on");
     }
     let (cpu, began) = (cpu_of_children(), clock());
     let said = start(&from, &to).wait_with_output().unwrap().stdout;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::harness::{eventually, nightwatt, program, told};
+use crate::harness::{can_probe, eventually, nightwatt, program, told};
 
 /// The breakpoint that stands where a probe is.
 const BREAKPOINT: u8 = 0xcc;
@@ -19,8 +19,7 @@ pub(crate) struct Bench(TempDir);
 impl Bench {
     /// None where probes cannot be loaded.
     pub(crate) fn new() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: only root may load programs into the kernel");
+        if !can_probe() {
             return None;
         }
         let bench = Self(tempfile::tempdir().unwrap());
@@ -161,6 +160,19 @@ fn a_file_under_several_names_is_one() {
     let counts: Vec<_> = sections.iter().map(|it| (&it["name"], &it["calls"])).collect();
     assert_eq!(counts, [(&"outer".into(), &20.into()), (&"light".into(), &20.into())]);
     assert!(sections.iter().all(|it| it["file"] == bench.path().display().to_string()));
+}
+
+/// There we know processes by other numbers than the kernel's probes do: nothing would be found.
+#[test]
+fn in_a_container_with_process_numbers_of_its_own_the_reason_is_shown() {
+    let Some(bench) = Bench::new() else { return };
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--mount-proc", env!("CARGO_BIN_EXE_nightwatt"), "caliper"]);
+    command.args(["-f", &bench.at("outer"), "--"]).arg(bench.path()).args(["nested", "20"]);
+    let output = command.output().unwrap();
+    let text = told(&output);
+    assert!(!output.status.success() && text.contains("(a PID namespace)"), "{text}");
+    assert!(text.contains("`--pid=host`"), "{text}");
 }
 
 #[test]
@@ -318,7 +330,7 @@ fn workers_that_a_master_has_started_before_are_watched_with_it() {
     caliper.args(["caliper", "--json", "-f", &bench.at("nothing"), "-o"]).arg(&out);
     caliper.args(["-p", &master.id().to_string(), "-p", &std::process::id().to_string()]);
     // Ours does not end, so that a time has to where no signal does.
-    caliper.args(["--for", "10m", "--live"]).stderr(Stdio::piped());
+    caliper.args(["--for", "2m", "--live"]).stderr(Stdio::piped());
     let mut caliper = caliper.spawn().unwrap();
     // A table comes once all probes are in place; the breakpoint of the first one does before.
     let mut tables = BufReader::new(caliper.stderr.take().unwrap()).lines().map_while(Result::ok);

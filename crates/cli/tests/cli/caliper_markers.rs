@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::caliper::{printed_seconds, taken};
-use crate::harness::{eventually, nightwatt, program, told};
+use crate::harness::{can_probe, eventually, nightwatt, program, told};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
@@ -21,8 +21,7 @@ struct Bench(TempDir);
 impl Bench {
     /// None where probes cannot be loaded.
     fn new() -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            println!("skipped: only root may load programs into the kernel");
+        if !can_probe() {
             return None;
         }
         Some(Self(tempfile::tempdir().unwrap()))

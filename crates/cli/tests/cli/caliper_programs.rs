@@ -9,7 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::caliper::taken;
-use crate::harness::nightwatt;
+use crate::harness::{can_probe, nightwatt};
 
 /// What a function ran, and all that the shell's children ran, as the kernel counts it. Seconds.
 struct Ran {
@@ -53,18 +53,10 @@ fn check(idle: &Ran, busy: &Ran, taken: f64) {
     assert!((function - children).abs() < bound, "{function} of {children} s, {taken} s taken");
 }
 
-fn is_root() -> bool {
-    let is_root = rustix::process::geteuid().is_root();
-    if !is_root {
-        println!("skipped: only root may load programs into the kernel");
-    }
-    is_root
-}
-
 #[test]
 fn a_query_of_sqlite_is_in_its_step_function() {
     const LIBRARY: &str = "/usr/lib/x86_64-linux-gnu/libsqlite3.so.0";
-    if !is_root() || nightwatt_needs::program("sqlite3").is_none() {
+    if !can_probe() || nightwatt_needs::program("sqlite3").is_none() {
         return;
     }
     if !Path::new(LIBRARY).exists() {
@@ -112,7 +104,7 @@ const AS_USER: &str = "setpriv --reuid=postgres --regid=postgres --clear-groups"
 
 #[test]
 fn a_query_of_postgresql_is_in_its_executor() {
-    if !is_root() {
+    if !can_probe() {
         return;
     }
     let Some(folder) = cluster() else { return };

@@ -72,7 +72,7 @@ fn what_a_job_leaves_running_is_ended_and_reported_with_its_line() {
     let number = format!("6{}", std::process::id());
     // b and c run together, a alone. Of two jobs, the one that has cleared the environment is not known.
     // Each waits until it has the name of the program and no more that of the shell.
-    let runs = "until grep -qx sleep /proc/$!/comm; do sleep 0.01; done";
+    let runs = "until grep -qx sleep /proc/$!/comm || ! kill -0 $!; do sleep 0.01; done";
     let marked = format!("setsid sleep {number} & {runs}; exit 0");
     let cleared = format!("env -i setsid /bin/sleep {number} & {runs}; exit 0");
     for (text, failed, part) in [

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, SET_COOKIE};
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
+use nightwatt_httpcache::CacheKey;
 use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_policy::manager::AdmissionRequest;
@@ -163,5 +165,38 @@ impl Asked<'_> {
         let (status, after) = (StatusCode::SERVICE_UNAVAILABLE, admittance::ASK_AGAIN);
         let response = answers::later(status, after, admittance::NO_WAKE);
         (response, how(self.class, admittance::NEVER_WAKE))
+    }
+
+    /// Waits for the server, which turned out to be gone. False where it cannot, or where this request wakes no server:
+    /// of a crawler's, only that for `/robots.txt` does.
+    pub(super) fn waits_again(&self) -> bool {
+        let is_for_robots = self.class == ClientClass::Crawler && self.want() == Want::Robots;
+        let wakes = self.may_wake() && (self.class.is_admitted() || is_for_robots);
+        let Facts { number, visitor, .. } = *self.facts;
+        let supervisor = &self.site().supervisor;
+        wakes && supervisor.rejoin(number, Some(visitor), || self.wake_cause())
+    }
+
+    /// The answer to a request that wakes no server, and found it gone.
+    pub(super) fn gone_for_guest(&self) -> (Response<Answer>, Answered) {
+        match self.class {
+            ClientClass::Crawler => {
+                let after = self.site().supervisor.appointment();
+                self.appointment(self.cache_key().as_ref(), after)
+            }
+            ClientClass::Scanner => (self.scanner_answer(), Answered::Scanner),
+            _ => (self.asleep_for_it().0, Answered::Denied),
+        }
+    }
+
+    /// A crawler is to come back then.
+    pub(super) fn appointment(
+        &self,
+        key: Option<&CacheKey>,
+        after: Duration,
+    ) -> (Response<Answer>, Answered) {
+        self.wish(key);
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        (answers::later(status, after, answers::COME_BACK), Answered::Crawler)
     }
 }

@@ -113,16 +113,33 @@ fn a_server_that_died_is_woken_for_the_request_that_finds_out() {
 }
 
 #[test]
-fn a_crawler_that_finds_a_dead_server_does_not_wake_it() {
+fn a_crawler_that_finds_a_dead_server_gets_an_appointment_and_does_not_wake_it() {
     awake().play(async |stage| {
         assert_eq!(stage.ask(get("/a")).await.how(), (200, "server"));
         stage.at(20).await;
         stage.power.go_down();
         stage.origin.down().await;
-        assert_eq!(stage.ask(get("/b").agent(CRAWLER)).await.how(), (503, "unavailable"));
+        let got = stage.ask(get("/b").agent(CRAWLER)).await;
+        assert_eq!(got.how(), (503, "crawler"));
+        // Noon to 03:00, and somewhere in the ten minutes that the window is open.
+        let after = got.seconds("retry-after");
+        assert!((53_970..54_600).contains(&after), "{after}");
         assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
-        assert_eq!(stage.ask(get("/c")).await.how(), (200, "held"));
-        assert_eq!(stage.commands(), (1, 0));
+        stage.at(54_000).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("awake", (1, 0)));
+    });
+}
+
+/// Search engines take a 503 for "do not crawl".
+#[test]
+fn a_crawler_that_finds_a_dead_server_gets_its_robots_txt() {
+    awake().play(async |stage| {
+        assert_eq!(stage.ask(get("/a")).await.how(), (200, "server"));
+        stage.at(20).await;
+        stage.power.go_down();
+        stage.origin.down().await;
+        let got = stage.ask(get("/robots.txt").agent(CRAWLER)).await;
+        assert_eq!((got.how(), stage.commands()), ((200, "held"), (1, 0)));
     });
 }
 

@@ -55,10 +55,10 @@ const MARK: &str = "NIGHTWATT_CHILD_OF";
 const KILL_TIME: Duration = Duration::from_secs(5);
 
 /// A process amid `execve` shows no environment: pause before the next look, and number of looks. On a busy
-/// machine it may have to wait for a CPU meanwhile: number of looks while one without environment does not sleep.
+/// machine it may have to wait for a CPU meanwhile: number of looks while one without environment is busy.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 const LOOKS: u32 = 20;
-const LOOKS_AT_BUSY: u32 = 400;
+const LOOKS_AT_BUSY: u32 = 100;
 
 /// The table `[site.power.process]`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -241,7 +241,7 @@ fn find_marked(mark: &str) -> io::Result<Option<Identity>> {
             let mut pids = leaders.iter().map(|leader| leader.pid);
             look < LOOKS
                 || pids.any(|pid| {
-                    !procfs::sleeps(pid) && procfs::has_environment(pid, mark) != Some(false)
+                    procfs::is_busy(pid) && procfs::has_environment(pid, mark) != Some(false)
                 })
         };
         if found.is_some() || !is_hidden.get() || !may_be_seen_later() {

@@ -38,11 +38,11 @@ pub(super) fn stat(pid: Pid) -> io::Result<Option<Stat>> {
     }
 }
 
-/// Does it wait for an event? Nothing does so amid `execve`, which waits for CPUs and disks only.
-pub(super) fn sleeps(pid: Pid) -> bool {
+/// Does it run, or wait for a CPU or a disk? Amid `execve` it does one of these.
+pub(super) fn is_busy(pid: Pid) -> bool {
     let text = proc_stat::read(Path::new(&format!("/proc/{}", pid.as_raw_nonzero())));
     let state = |text: String| ProcStat::of(&text)?.field::<char>(3);
-    text.ok().and_then(state) == Some('S')
+    text.ok().and_then(state).is_some_and(|state| matches!(state, 'R' | 'D'))
 }
 
 /// Reads a process id.

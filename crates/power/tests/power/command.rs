@@ -92,6 +92,7 @@ fn a_time_out_kills_the_shell_and_all_it_started() {
                 () = std::future::ready(()) => {}
             }
             config.timeout *= 2;
+            assert!(config.timeout < Duration::from_mins(1), "{error}");
         };
         ended(pid).await;
         assert!(!runs(pid));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use libbpf_rs::{ErrorKind, Link, OpenObject, ProgramAttachType, UprobeMultiOpts, UprobeOpts};
 
 use crate::error::ProbeError;
-use crate::loaded::{Aligned, Loaded};
+use crate::loaded::{Aligned, Loaded, same_process_numbers};
 use crate::place::Location;
 
 /// Programs that are attached to places in files.
@@ -30,6 +30,7 @@ pub(super) fn load(
     code: &Aligned<[u8]>,
     prepare: impl Fn(&mut OpenObject) -> Result<(), libbpf_rs::Error>,
 ) -> Result<(Loaded, bool), ProbeError> {
+    same_process_numbers()?;
     let with = |multi| {
         Loaded::load(name, code, |object| {
             prepare(object)?;

@@ -320,7 +320,7 @@ impl Greeting {
             Err(error) => (Err(error.to_string()), None),
         };
         let is_refused_silently = result.is_err() && stranger.is_none();
-        // A refusal is reported before its peer sees it.
+        // In this order: a peer that comes again finds its refusal before it.
         let unsent = greeted.send((from, result));
         if let (true, Ok(closed)) = (is_refused_silently, closed) {
             let _ = closed.shutdown(Shutdown::Both);
