@@ -32,7 +32,9 @@ impl Watched {
             Extras { calls: Some(ring), ..Extras::default() },
         ) {
             Ok(probes) => probes,
-            Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
+            Err(
+                error @ (ProbeError::Denied { .. } | ProbeError::NoBtf | ProbeError::PidNamespace),
+            ) => {
                 println!("skipped: {error}");
                 return None;
             }

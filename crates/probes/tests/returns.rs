@@ -57,7 +57,9 @@ fn watched(path: &Path, functions: &[&'static str]) -> Option<Watched> {
     let mut probes =
         match SectionProbes::load_with(Watch::Children, Extras { go: true, ..Extras::default() }) {
             Ok(probes) => probes,
-            Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
+            Err(
+                error @ (ProbeError::Denied { .. } | ProbeError::NoBtf | ProbeError::PidNamespace),
+            ) => {
                 println!("skipped: {error}");
                 return None;
             }

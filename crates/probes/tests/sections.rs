@@ -52,7 +52,9 @@ impl Program {
     ) -> Option<Watched> {
         let mut probes = match SectionProbes::load_with(watch, extras) {
             Ok(probes) => probes,
-            Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
+            Err(
+                error @ (ProbeError::Denied { .. } | ProbeError::NoBtf | ProbeError::PidNamespace),
+            ) => {
                 println!("skipped: {error}");
                 return None;
             }

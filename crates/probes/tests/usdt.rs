@@ -53,7 +53,7 @@ fn probe(program: &Path, name: &str) -> ProbeSite {
 fn watched(begin: &ProbeSite, end: &ProbeSite) -> Option<SectionProbes> {
     let mut probes = match SectionProbes::load(Watch::Children) {
         Ok(probes) => probes,
-        Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
+        Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf | ProbeError::PidNamespace)) => {
             println!("skipped: {error}");
             return None;
         }
