@@ -61,6 +61,7 @@ pub(crate) struct Client {
     /// Buffer for cache keys.
     scratch: String,
     last_names: LastNames,
+    last_host: LastHost,
     /// The answer that was just sent.
     given: Option<Given>,
 }
@@ -77,6 +78,38 @@ impl Speaker {
     fn new(ip: IpAddr) -> Self {
         let ip = ip.to_canonical();
         Self { ip, address: ip.to_string(), key: ClientKey::from(ip) }
+    }
+}
+
+/// Longer hosts are not kept: no name is longer, with a port.
+const LONGEST_HOST: usize = 259;
+
+/// The host of a connection's last plain request, as the client wrote it, and its site: most requests name it again.
+#[derive(Default)]
+struct LastHost {
+    text: String,
+    is_secure: bool,
+    site: usize,
+}
+
+impl LastHost {
+    /// The site of a host; nothing if there is none, or if only the slow path can decide.
+    fn site(&mut self, serving: &Serving, text: &str, is_secure: bool) -> Option<usize> {
+        // At first, it is empty, as no host is.
+        if self.text == text && self.is_secure == is_secure && !text.is_empty() {
+            return Some(self.site);
+        }
+        let authority = Authority::parse(text)?;
+        if !authority.is_normal(text, is_secure) {
+            return None;
+        }
+        let site = serving.site_of(authority.host)?;
+        self.text.clear();
+        if text.len() <= LONGEST_HOST {
+            self.text.push_str(text);
+            (self.is_secure, self.site) = (is_secure, site);
+        }
+        Some(site)
     }
 }
 
@@ -137,6 +170,7 @@ impl Client {
             peer,
             scratch: String::new(),
             last_names: LastNames::default(),
+            last_host: LastHost::default(),
             given: None,
         }
     }
@@ -145,7 +179,7 @@ impl Client {
     fn keep_up(&mut self) {
         if let Some(serving) = self.live.newer() {
             self.is_proxy = speaks_for_others(&serving, self.peer.ip);
-            self.last_names = LastNames::default();
+            (self.last_names, self.last_host) = (LastNames::default(), LastHost::default());
             if !self.is_proxy {
                 // The peer may have spoken for others before.
                 self.speaker = Speaker::new(self.peer.ip);
@@ -208,11 +242,7 @@ impl Client {
             return None;
         }
         let is_secure = self.is_secure(head);
-        let authority = Authority::parse(plain.authority)?;
-        if !authority.is_normal(plain.authority, is_secure) {
-            return None;
-        }
-        let index = serving.site_of(authority.host)?;
+        let index = self.last_host.site(serving, plain.authority, is_secure)?;
         let site = &serving.sites[index];
         // The slow path decides who comes in, and what is answered by its path.
         if site.admittance.is_some() || site.paths.is_some() {
