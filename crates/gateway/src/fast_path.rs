@@ -93,7 +93,7 @@ struct LastHost {
 }
 
 impl LastHost {
-    /// The site of a host; nothing if there is none, or if only the slow path can decide.
+    /// The site of a host; nothing where only the slow path can decide.
     fn site(&mut self, serving: &Serving, text: &str, is_secure: bool) -> Option<usize> {
         // At first, it is empty, as no host is.
         if self.text == text && self.is_secure == is_secure && !text.is_empty() {
