@@ -300,7 +300,7 @@ impl<'a> Asked<'a> {
     }
 
     /// 503, never 404: the path was not looked up.
-    pub(super) fn scanner_answer(&self) -> Response<Answer> {
+    fn scanner_answer(&self) -> Response<Answer> {
         let now = self.serving.clock.now().mono;
         let waits = |verdict| refusing::scanner_waits(verdict, now);
         let after = self.verdict.as_ref().map_or(Duration::from_secs(1), waits);
@@ -312,7 +312,7 @@ impl<'a> Asked<'a> {
         answers::state(status.phase, status.blocked_for)
     }
 
-    pub(super) fn cache_key(&self) -> Option<CacheKey> {
+    fn cache_key(&self) -> Option<CacheKey> {
         // A request for another protocol has no answer that could be stored.
         let cacheable = matches!(self.facts.method, Method::GET | Method::HEAD)
             && !question::asks_to_upgrade(self.parts)
@@ -348,7 +348,7 @@ impl<'a> Asked<'a> {
         ExchangeFor::of(self.class, self.facts.network)
     }
 
-    pub(super) fn want(&self) -> Want {
+    fn want(&self) -> Want {
         want(self.site(), self.facts, self.parts, self.class)
     }
 
@@ -356,7 +356,7 @@ impl<'a> Asked<'a> {
         self.site().supervisor.expected_wake_time()
     }
 
-    pub(super) fn wake_cause(&self) -> WakeCause {
+    fn wake_cause(&self) -> WakeCause {
         wake_cause(self.facts, self.class)
     }
 
