@@ -95,8 +95,6 @@ struct Managed {
     tunnels: u32,
     /// Exchanges without a client, which renew copies.
     background: u32,
-    /// The last published value of [`PowerManager::is_free`].
-    free: bool,
     /// The server's last reason for not sleeping.
     inhibited_by: Option<String>,
     /// Why the last wake-up failed, or goes wrong.
@@ -163,7 +161,6 @@ impl Supervisor {
             scratch: Vec::new(),
             tunnels: 0,
             background: 0,
-            free: false,
             inhibited_by: None,
             failure: None,
         };
@@ -222,13 +219,8 @@ impl Supervisor {
             let _ = self.actions.send(action);
         }
         managed.scratch = actions;
-        let free = managed.manager.is_free();
-        if free != managed.free {
-            managed.free = free;
-            self.free.send_replace(free);
-        }
-        let busy = managed.is_busy();
-        self.busy.send_if_modified(|was| std::mem::replace(was, busy) != busy);
+        publish(&self.free, managed.manager.is_free());
+        publish(&self.busy, managed.is_busy());
         let earlier = managed.manager.next_timer() < managed.armed;
         drop(managed);
         if earlier {
@@ -389,6 +381,14 @@ impl Supervisor {
     pub(crate) fn held(&self) -> usize {
         self.lock().manager.held()
     }
+}
+
+/// Sets a value. Without receivers it notifies none, which would cost as much as the rest of a call. (One that subscribes
+/// meanwhile reads the new value: it cannot read before this is over.)
+fn publish(sender: &watch::Sender<bool>, value: bool) {
+    sender.send_if_modified(|was| {
+        std::mem::replace(was, value) != value && sender.receiver_count() > 0
+    });
 }
 
 impl Driver {

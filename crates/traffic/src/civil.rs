@@ -101,19 +101,24 @@ pub(crate) fn write(out: &mut String, at: Wall, utc_offset: i32) {
     let date = Date::from_days(local.div_euclid(86_400));
     let second = local.rem_euclid(86_400);
     let zone = i64::from(utc_offset.abs() / 60);
-    two_digits(out, date.day().into());
-    out.push('/');
-    out.push_str(MONTHS[date.month() as usize - 1]);
-    out.push('/');
-    two_digits(out, date.year() / 100);
-    two_digits(out, date.year() % 100);
-    for part in [second / 3600, second / 60 % 60, second % 60] {
-        out.push(':');
-        two_digits(out, part);
+    let mut text = *b"00/Mar/0000:00:00:00 +0000";
+    let mut two_digits = |place: usize, number: i64| {
+        text[place] = b'0' + (number / 10).rem_euclid(10) as u8;
+        text[place + 1] = b'0' + number.rem_euclid(10) as u8;
+    };
+    two_digits(0, date.day().into());
+    two_digits(7, date.year() / 100);
+    two_digits(9, date.year() % 100);
+    two_digits(12, second / 3600);
+    two_digits(15, second / 60 % 60);
+    two_digits(18, second % 60);
+    two_digits(22, zone / 60);
+    two_digits(24, zone % 60);
+    text[3..6].copy_from_slice(MONTHS[date.month() as usize - 1].as_bytes());
+    if utc_offset < 0 {
+        text[21] = b'-';
     }
-    out.push_str(if utc_offset < 0 { " -" } else { " +" });
-    two_digits(out, zone / 60);
-    two_digits(out, zone % 60);
+    out.extend(std::str::from_utf8(&text));
 }
 
 /// `2012-03-03T06:26:37.123-08:00` and what else RFC 3339 and ISO 8601 allow of it: a space for the
@@ -174,12 +179,6 @@ pub(crate) fn millis(fraction: &[u8]) -> Option<u16> {
             sum * 10 + fraction.get(place).map_or(0, |digit| u16::from(digit - b'0'))
         })
     })
-}
-
-fn two_digits(out: &mut String, number: i64) {
-    let digit = |number: i64| char::from(b'0' + (number.rem_euclid(10)) as u8);
-    out.push(digit(number / 10));
-    out.push(digit(number));
 }
 
 /// As [`number`], signed.

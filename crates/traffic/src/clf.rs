@@ -139,8 +139,9 @@ pub fn escaped(text: &str) -> String {
 /// client can command a terminal, or show itself in another order than it has.
 fn escape(out: &mut String, text: &[u8]) {
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
-    if let Ok(text) = std::str::from_utf8(text)
-        && text.as_bytes().iter().all(is_plain)
+    // Looks at all bytes, and so at many at once: hardly any text has others.
+    if text.iter().fold(true, |are_plain, byte| are_plain & is_plain(byte))
+        && let Ok(text) = std::str::from_utf8(text)
     {
         out.push_str(text);
         return;

@@ -3,12 +3,12 @@
 //!
 //! All others continue on the slow path (`slow_path::resume`), with the connection on which the request was sent.
 
-use std::fmt::Write as _;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use http::{Method, StatusCode};
 use nightwatt_energy::time::{Mono, Now};
 use nightwatt_http1::client::{PlainResponse, Underway};
@@ -25,7 +25,7 @@ use super::{Client, Given, Id, Plain, value_of};
 use crate::access::Answered;
 use crate::accounting::ANSWER;
 use crate::exchange::{Begun, Exchange, SILENT};
-use crate::facts::{RequestId, base};
+use crate::facts::RequestId;
 use crate::flights::Boarding;
 use crate::origin;
 use crate::question::plain::{self, put_field};
@@ -119,7 +119,8 @@ fn request_of(
 }
 
 impl Client {
-    /// Sends the request to the server, if that is awake, has an idle connection, and nothing is stored.
+    /// Sends the request that `find` has read to the server, if that is awake, has an idle connection, and nothing is
+    /// stored.
     pub(super) fn ask(
         &mut self,
         head: &Head<'_, '_>,
@@ -129,7 +130,7 @@ impl Client {
     ) -> Option<Box<Pass>> {
         let serving = Arc::clone(&self.serving);
         let (site, secure) = (&serving.sites[index], self.peer.secure);
-        let key = self.key_to_ask(head, plain, site, sender)?;
+        let key = self.key_to_ask(head, site, sender)?;
         let is_anybodys = sender.is_anonymous();
         self.meet(head)?;
         let waiting = site.origin.idle()?;
@@ -186,14 +187,9 @@ impl Client {
         }))
     }
 
-    /// The key of a request that can be forwarded unchanged; nothing if only the slow path can decide.
-    fn key_to_ask(
-        &mut self,
-        head: &Head<'_, '_>,
-        plain: &Plain<'_>,
-        site: &Site,
-        sender: Sender,
-    ) -> Option<CacheKey> {
+    /// The key of a request that can be forwarded unchanged, as `find` has written it; nothing if only the slow path can
+    /// decide.
+    fn key_to_ask(&mut self, head: &Head<'_, '_>, site: &Site, sender: Sender) -> Option<CacheKey> {
         let are_unchanged =
             *self.last_names.are_unchanged.get_or_insert_with(|| plain::has_plain_fields(head));
         if !are_unchanged || !plain::has_plain_target(head) || !may_pass(site) {
@@ -203,7 +199,9 @@ impl Client {
             // Then the connection belongs to that user.
             return None;
         }
-        let key = site.rules.key.key(&base(self.peer.secure, plain.authority), head.target)?;
+        // No field says that the client uses TLS where the peer does not: such fields are changed on their way.
+        debug_assert_eq!(self.is_secure(head), self.peer.secure, "{:?}", head.fields);
+        let key = CacheKey::of_written(&self.scratch);
         if site.store.knows(&key, self.serving.timestamp()) {
             return None;
         }
@@ -284,12 +282,12 @@ fn head_of(
         return None;
     }
     let hsts = site.hsts.as_ref().filter(|_| secure);
-    let mut out = BytesMut::with_capacity(768);
-    out.put_slice(b"HTTP/1.1 ");
-    out.put_slice(glance.status.as_str().as_bytes());
-    out.put_u8(b' ');
-    out.put_slice(glance.status.canonical_reason().unwrap_or("Unnamed").as_bytes());
-    out.put_slice(b"\r\n");
+    let mut out = Vec::with_capacity(768);
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(glance.status.as_str().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(glance.status.canonical_reason().unwrap_or("Unnamed").as_bytes());
+    out.extend_from_slice(b"\r\n");
     let mut has_date = false;
     for field in glance.fields {
         let is = |name: &str| field.name.eq_ignore_ascii_case(name);
@@ -302,7 +300,7 @@ fn head_of(
             put_field(&mut out, field);
         }
     }
-    out.put_slice(b"via: 1.1 nightwatt\r\n");
+    out.extend_from_slice(b"via: 1.1 nightwatt\r\n");
     if !has_date {
         put(&mut out, "date", date::format(serving.timestamp()).as_bytes());
     }
@@ -316,9 +314,9 @@ fn head_of(
         put(&mut out, ANSWER.as_str(), Answered::Server.as_str().as_bytes());
     }
     let _ = write!(out, "content-length: {}\r\n\r\n", glance.length);
-    Some(out.freeze())
+    Some(out.into())
 }
 
-fn put(out: &mut BytesMut, name: &str, value: &[u8]) {
+fn put(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     put_field(out, &Field { name, value });
 }

@@ -35,12 +35,16 @@ impl Decimal {
 /// understood; so is `1.234` in a file with decimal commas (`known`).
 pub fn number(text: &str, known: Option<Decimal>) -> Option<(f64, Option<Decimal>)> {
     let text = text.trim();
+    let find = |sign| text.bytes().rposition(|byte| byte == sign);
+    let (point, comma) = (find(b'.'), find(b','));
+    let has = |decimal| if decimal == Decimal::Point { point.is_some() } else { comma.is_some() };
     if let Some(known) = known
+        && has(known.other())
         && let Some(whole) = whole_in_groups(text, known.other().sign())
     {
         return Some((whole, Some(known)));
     }
-    let (plain, seen) = match (text.rfind('.'), text.rfind(',')) {
+    let (plain, seen) = match (point, comma) {
         (None, None) => (Cow::Borrowed(text), None),
         (Some(_), None) => (Cow::Borrowed(text), Some(Decimal::Point)),
         (None, Some(_)) => (Cow::Owned(text.replace(',', ".")), Some(Decimal::Comma)),

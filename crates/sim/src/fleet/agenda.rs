@@ -77,15 +77,22 @@ impl Agenda {
 
     #[inline]
     fn push_later(&mut self, event: Event) {
+        if self.list.back().is_some_and(|last| *last > event) {
+            self.insert(event);
+        } else {
+            self.list.push_back(event);
+        }
+    }
+
+    /// Puts an event before the last one of the list. (Apart, so that the rest is inlined.)
+    fn insert(&mut self, event: Event) {
         let len = self.list.len();
         let least = len.saturating_sub(STEPS);
-        let mut place = len;
+        let mut place = len - 1;
         while place > least && self.list[place - 1] > event {
             place -= 1;
         }
-        if place == len {
-            self.list.push_back(event);
-        } else if place > least || place == 0 {
+        if place > least || place == 0 {
             self.list.insert(place, event);
         } else {
             self.heap.push(Reverse(event));
