@@ -109,7 +109,7 @@ impl Story {
         self.until(second);
         self.next_id += 1;
         let request = Request { class, want: Want::Other, cached };
-        let admission_request = AdmissionRequest {
+        let asked = AdmissionRequest {
             id: self.next_id,
             visitor: Visitor(1),
             client: 1,
@@ -119,7 +119,7 @@ impl Story {
             may_wake: true,
         };
         let mut actions = Vec::new();
-        let route = self.manager.admit(self.now, &admission_request, &mut actions);
+        let route = self.manager.admit(self.now, &asked, &mut actions);
         self.obey(&mut actions);
         if route == Route::Hold {
             self.manager.begin(self.now, 1);
@@ -422,7 +422,7 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
     for second in (51..60).step_by(3) {
         let crawler =
             Request { class: ClientClass::Crawler, want: Want::Other, cached: Cached::Nothing };
-        let admission_request = AdmissionRequest {
+        let asked = AdmissionRequest {
             id: 0,
             visitor: Visitor(2),
             client: 2,
@@ -432,10 +432,7 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
             may_wake: true,
         };
         story.until(second);
-        assert_eq!(
-            story.manager.admit(story.now, &admission_request, &mut Vec::new()),
-            Route::Forward
-        );
+        assert_eq!(story.manager.admit(story.now, &asked, &mut Vec::new()), Route::Forward);
         story.manager.end_as_guest(story.now);
     }
     story.until(60);
@@ -490,7 +487,7 @@ fn a_page_that_is_opened_again_is_no_further_request() {
     story.until(100);
     assert_eq!(story.manager.phase(), Phase::Asleep);
     let page = Request { class: ClientClass::Human, want: Want::Page, cached: Cached::Nothing };
-    let admission_request = AdmissionRequest {
+    let asked = AdmissionRequest {
         id: 7,
         visitor: Visitor(7),
         client: 7,
@@ -500,19 +497,13 @@ fn a_page_that_is_opened_again_is_no_further_request() {
         may_wake: true,
     };
     let mut actions = Vec::new();
-    assert_eq!(
-        story.manager.admit(story.now, &admission_request, &mut actions),
-        Route::WaitingPage
-    );
+    assert_eq!(story.manager.admit(story.now, &asked, &mut actions), Route::WaitingPage);
     story.obey(&mut actions);
     assert_eq!(story.manager.sla_use(story.now).requests, Some((10, 1)));
     // Opened again, and once more later: the first is the page that waited, the second is new.
     for (second, seen) in [(101, 10), (102, 11)] {
         story.until(second);
-        assert_eq!(
-            story.manager.admit(story.now, &admission_request, &mut actions),
-            Route::Forward
-        );
+        assert_eq!(story.manager.admit(story.now, &asked, &mut actions), Route::Forward);
         story.manager.end(story.now, 7);
         assert_eq!(story.manager.sla_use(story.now).requests, Some((seen, 1)));
     }

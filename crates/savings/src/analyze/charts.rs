@@ -74,8 +74,8 @@ impl Analysis {
         let y = Axis::new("energy", "kWh", Scale::FromZero);
         let mut chart = Chart::new("Energy with perfect knowledge", x, y).description(
             "What the server and the proxy would use if the server slept in each gap of at least that \
-             length and no request waited. The curve is flat where gaps of that length hardly occur; left of the \
-             break-even a sleep costs more than it saves.",
+             length and no request waited. The curve is flat where gaps of that length hardly occur; \
+             left of the break-even a sleep costs more than it saves.",
         );
         let of: [FigureOf; 4] =
             [|it| it.all, |it| it.without_crawlers, |it| it.behind_cache, |it| it.both];
