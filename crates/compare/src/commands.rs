@@ -23,7 +23,7 @@ use rustix::process::{
 use super::error::Error;
 
 /// A process that was asked to end is killed after this time.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Between two looks at what is left of a group.
 const STEP: Duration = Duration::from_millis(20);
@@ -169,7 +169,7 @@ impl Process {
 
 /// Asks all of them to end, and sees to it.
 pub fn end_all(processes: &mut [Process]) {
-    end_within(processes, TIMEOUT);
+    end_within(processes, PATIENCE);
 }
 
 /// The same, with this time for them to end by themselves.

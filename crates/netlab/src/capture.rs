@@ -30,7 +30,7 @@ const FILE_HEAD: usize = 24;
 pub(super) const ROWS: usize = 65_536;
 
 /// Until tcpdump has read the last frame: the kernel gives it what came once a second.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Frames, and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -110,7 +110,7 @@ impl Capturing {
         let rate = 8.0 * LARGEST as f64 * 100.0;
         let load = Some((rate, Duration::from_millis(100)));
         ask(receiver, &Asking { target: self.at, echoes: 0, load, count: None }, stop)?;
-        if stop.readable_until(self.news.as_fd(), monotonic() + TIMEOUT) == Woken::Stopped {
+        if stop.readable_until(self.news.as_fd(), monotonic() + PATIENCE) == Woken::Stopped {
             return Err(Error::Interrupted);
         }
         let said = self.tcpdump.complaints()?;

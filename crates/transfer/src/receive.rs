@@ -25,9 +25,7 @@ mod trial;
 pub use folder::Folder;
 pub use pipe::Pipe;
 pub use run::{Gauges, ReceiveError, Received, SILENCE, refuse, run, run_metered};
-pub use session::{
-    Clocks, Outcome, ReceiveOptions, Receiver, SessionError, Standing, Store, StoreError,
-};
+pub use session::{Clocks, Outcome, Receiver, SessionError, Standing, Store, StoreError, Wishes};
 
 #[cfg(test)]
 mod tests;

@@ -31,7 +31,7 @@ use crate::wire::{ANSWER, REQUEST, Request, RequestKind, ServerAnswer, Status};
 const KNOCKS: usize = 256;
 
 /// How long a report waits for connections whose end has not been seen.
-const TIMEOUT: Duration = Duration::from_secs(2);
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A report on its way: the fixed part, and then records as they stand in the ring.
 #[derive(Clone, Copy)]
@@ -344,7 +344,7 @@ impl Loop {
         slot.request = Some(*request);
         slot.connection.accept(request);
         slot.report = Some(Box::new(Report {
-            waits: Some(now + TIMEOUT),
+            waits: Some(now + PATIENCE),
             session: SessionReport::default(),
             records: 0,
             pieces: 0,
@@ -352,7 +352,7 @@ impl Loop {
             at: 0,
         }));
         self.waiting += 1;
-        self.earliest = self.earliest.min(now + TIMEOUT);
+        self.earliest = self.earliest.min(now + PATIENCE);
         if self.sessions.is_quiet(request.session) {
             self.begin_report(place);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::session::{Outcome, ReceiveOptions, Standing, Store, StoreError};
+use super::session::{Outcome, Standing, Store, StoreError, Wishes};
 use crate::pure::ranges::Ranges;
 use crate::wire::{Change, Entry, EntryKind, What};
 
@@ -56,20 +56,12 @@ impl<W: Write> Store for Pipe<W> {
         Ok(())
     }
 
-    fn prepare(
-        &mut self,
-        entries: Arc<[Entry]>,
-        _: &ReceiveOptions,
-    ) -> Result<Vec<Standing>, StoreError> {
+    fn prepare(&mut self, entries: Arc<[Entry]>, _: &Wishes) -> Result<Vec<Standing>, StoreError> {
         only(&entries)?;
         Ok(vec![Standing::Parts(Ranges::default())])
     }
 
-    fn compared(
-        &mut self,
-        entries: &[Entry],
-        _: &ReceiveOptions,
-    ) -> Result<Vec<Change>, StoreError> {
+    fn compared(&mut self, entries: &[Entry], _: &Wishes) -> Result<Vec<Change>, StoreError> {
         let path = only(entries)?.path.clone();
         Ok(vec![Change { what: What::Write, path, reason: String::new() }])
     }
@@ -159,16 +151,10 @@ mod tests {
         };
         let mut out = Vec::new();
         let mut pipe = Pipe::new(&mut out);
-        let changes =
-            pipe.compared(std::slice::from_ref(&entry), &ReceiveOptions::default()).unwrap();
+        let changes = pipe.compared(std::slice::from_ref(&entry), &Wishes::default()).unwrap();
         assert_eq!(changes, [Change { what: What::Write, path, reason: String::new() }]);
         let two = [entry.clone(), entry];
-        assert!(
-            pipe.compared(&two, &ReceiveOptions::default())
-                .unwrap_err()
-                .to_string()
-                .contains("tar")
-        );
+        assert!(pipe.compared(&two, &Wishes::default()).unwrap_err().to_string().contains("tar"));
         assert!(out.is_empty());
     }
 

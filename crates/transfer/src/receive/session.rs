@@ -51,7 +51,7 @@ pub enum StoreError {
 
 /// What else the sender wants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ReceiveOptions {
+pub struct Wishes {
     /// What has no entry is removed, except what these patterns leave out.
     pub delete: Option<Vec<Exclude>>,
     /// Entries have the attributes that they were sent with, and no others.
@@ -66,14 +66,10 @@ pub trait Store {
     fn prepare(
         &mut self,
         entries: Arc<[Entry]>,
-        options: &ReceiveOptions,
+        wishes: &Wishes,
     ) -> Result<Vec<Standing>, StoreError>;
     /// What would be done, instead of [`Store::prepare`] and all that follows.
-    fn compared(
-        &mut self,
-        entries: &[Entry],
-        options: &ReceiveOptions,
-    ) -> Result<Vec<Change>, StoreError>;
+    fn compared(&mut self, entries: &[Entry], wishes: &Wishes) -> Result<Vec<Change>, StoreError>;
     /// A stream has ended after this many bytes, all of which were written.
     fn ended(&mut self, place: usize, bytes: u64) -> Result<(), StoreError>;
     /// Writes a part of a file.
@@ -176,7 +172,7 @@ pub struct Receiver<S> {
     /// The same, when the manifest is complete.
     manifest: Arc<[Entry]>,
     manifest_bytes: usize,
-    options: ReceiveOptions,
+    wishes: Wishes,
     is_trial: bool,
     layout: Layout,
     /// What is there, in the address space.
@@ -203,7 +199,7 @@ impl<S: Store> Receiver<S> {
             entries: Vec::new(),
             manifest: Arc::default(),
             manifest_bytes: 0,
-            options: ReceiveOptions::default(),
+            wishes: Wishes::default(),
             is_trial: false,
             layout: Layout::default(),
             there: Ranges::default(),
@@ -243,11 +239,11 @@ impl<S: Store> Receiver<S> {
             (Stage::Hello, Message::Hello(hello)) => self.hello(hello, answers),
             (Stage::Manifest, Message::Manifest(entries)) => self.manifest(entries),
             (Stage::Manifest, Message::Delete(excludes)) => {
-                self.options.delete = Some(excludes);
+                self.wishes.delete = Some(excludes);
                 Ok(())
             }
             (Stage::Manifest, Message::Attributes) => {
-                self.options.attributes = true;
+                self.wishes.attributes = true;
                 Ok(())
             }
             (Stage::Manifest, Message::Trial) => {
@@ -358,7 +354,7 @@ impl<S: Store> Receiver<S> {
 
     fn trial(&mut self, answers: &mut Vec<Message>) -> Result<(), SessionError> {
         let entries = std::mem::take(&mut self.entries);
-        let changes = self.store.compared(&entries, &self.options)?;
+        let changes = self.store.compared(&entries, &self.wishes)?;
         answers.extend(changes.chunks(CHANGES).map(|some| Message::Changes(some.to_vec())));
         answers.push(Message::Receipt(Receipt {
             entries: 0,
@@ -380,7 +376,7 @@ impl<S: Store> Receiver<S> {
         }
         self.manifest = std::mem::take(&mut self.entries).into();
         let manifest = Arc::clone(&self.manifest);
-        let standings = self.store.prepare(Arc::clone(&manifest), &self.options)?;
+        let standings = self.store.prepare(Arc::clone(&manifest), &self.wishes)?;
         for (place, standing) in standings.into_iter().enumerate().take(manifest.len()) {
             if self.is_settled[place] {
                 continue;
@@ -424,7 +420,7 @@ impl<S: Store> Receiver<S> {
             return Err(SessionError::protocol("it ended before all files were complete"));
         }
         // Where anything went wrong, nothing is removed: the sender may not have seen all that it has.
-        if self.options.delete.is_some() && self.rejected_count == 0 {
+        if self.wishes.delete.is_some() && self.rejected_count == 0 {
             self.store.remove_others()?;
         }
         let Outcome { rejected, removed } = self.store.end()?;
