@@ -18,7 +18,7 @@ use crate::errors::Failure;
 use crate::output;
 
 /// A gateway that does not answer within this time hangs.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Reads the configuration.
 pub(crate) fn load(args: &ConfigArgs) -> Result<Config, Failure> {
@@ -152,7 +152,7 @@ fn ask(args: &GatewayArgs, order: &Order) -> Result<Reply, Failure> {
     let socket = socket(args)?;
     let clock = Clock::real();
     let runtime = clock.runtime().map_err(|error| Failure::because("cannot start", &error))?;
-    let asked = async { clock.timeout(PATIENCE, control::ask(&socket, order)).await };
+    let asked = async { clock.timeout(TIMEOUT, control::ask(&socket, order)).await };
     match runtime.block_on(asked) {
         Ok(Ok(reply)) => Ok(reply),
         Ok(Err(error)) => {

@@ -13,7 +13,7 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
 
-use crate::left_over::{PATIENCE, STEP};
+use crate::left_over::{STEP, TIMEOUT};
 
 /// What was killed is gone after this time, unless the kernel waits for a device.
 const END_WITHIN: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ impl Adopted {
 
     /// Each of these processes, in words.
     pub(crate) fn find_all(&self, stop: &Stop) -> Vec<String> {
-        let deadline = monotonic() + PATIENCE;
+        let deadline = monotonic() + TIMEOUT;
         loop {
             let running = self.running();
             if running.is_empty() || monotonic() >= deadline || stop.is_stopped() {

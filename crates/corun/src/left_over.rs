@@ -10,7 +10,7 @@ use nightwatt_clock::meter::{Stop, monotonic};
 const NAME: &str = "NIGHTWATT_JOB";
 
 /// What ends on its own just after the job has this time for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What a job is to do that leaves something running.
 pub(crate) const ADVICE: &str = "let it wait for what it starts, and start no daemons";
@@ -37,7 +37,7 @@ impl LeftOver {
 
     /// What still runs, in words.
     pub(crate) fn find(&self, stop: &Stop) -> Option<String> {
-        let deadline = monotonic() + PATIENCE;
+        let deadline = monotonic() + TIMEOUT;
         loop {
             let running = self.running();
             if running.is_empty() || monotonic() >= deadline || stop.is_stopped() {

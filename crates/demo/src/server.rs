@@ -10,7 +10,7 @@ use nightwatt_power::{ConfigError, Context, Controller, Error, Observed, Work};
 use tokio::net::TcpStream;
 
 /// How long, in real time, the process may take until it listens.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Between two looks whether it listens yet.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -47,7 +47,7 @@ impl PacedProcess {
         let _debt = self.clock.owe();
         self.process.wake().await?;
         #[expect(clippy::disallowed_methods, reason = "the process lives in real time")]
-        let listening = tokio::time::timeout(PATIENCE, async {
+        let listening = tokio::time::timeout(TIMEOUT, async {
             while !self.listens().await && self.process.state().await? == Observed::Up {
                 tokio::time::sleep(LOOK_EVERY).await;
             }

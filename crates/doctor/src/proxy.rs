@@ -22,7 +22,7 @@ const PROGRAMS: [(&str, &str, &str); 5] = [
 ];
 
 /// A process of this machine that does not take a connection within this time does not take any.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Capabilities, as bits of `CapEff` in /proc/self/status (capabilities(7)).
 const NET_ADMIN: u64 = 1 << 12;
@@ -127,7 +127,7 @@ impl<'a> Target<'a> {
         let address = origin.to_socket_addrs().ok()?.next()?;
         // Only an address of this machine can be bound. Another machine is left in peace.
         UdpSocket::bind((address.ip(), 0)).ok()?;
-        TcpStream::connect_timeout(&address, PATIENCE).ok()?;
+        TcpStream::connect_timeout(&address, TIMEOUT).ok()?;
         Some(origin.to_owned())
     }
 

@@ -27,6 +27,12 @@ use crate::supervisor::Supervisor;
 /// Header that says how a request was answered.
 pub(crate) const ANSWER: HeaderName = HeaderName::from_static("nightwatt-answer");
 
+/// What the log calls a request whose client left (nginx's 499).
+pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
+    Ok(status) => status,
+    Err(_) => StatusCode::BAD_REQUEST,
+};
+
 /// How a request was answered, for the accounting.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct How {

@@ -33,7 +33,7 @@ use crate::tls::Tls;
 use crate::tls::validity::Validity;
 
 /// Limit for one attempt, including the checks by the authority, besides the time that records in DNS may take.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Limit for the question when a certificate is to be renewed.
 const ADVICE_PATIENCE: Duration = Duration::from_secs(30);
@@ -53,23 +53,23 @@ const LOOK_AGAIN: Duration = Duration::from_hours(6);
 pub(crate) async fn run(mut live: Live<Gateway>) {
     let gateway = live.now();
     let clock = gateway.serving.clock.clone();
-    let mut books = Books::open(folder(&gateway).join("attempts.json"));
+    let mut renewals = RenewalState::open(folder(&gateway).join("attempts.json"));
     drop(gateway);
     loop {
-        let next = look(&live.now(), &mut books).await;
+        let next = look(&live.now(), &mut renewals).await;
         tokio::select! {
             () = clock.sleep_until(next) => {}
             // The reload may have fixed what made attempts fail.
             () = live.changed() => {
-                books.attempts.values_mut().for_each(Attempts::hurry);
-                books.advice.values_mut().for_each(Advice::hurry);
+                renewals.attempts.values_mut().for_each(Attempts::hurry);
+                renewals.advice.values_mut().for_each(Advice::hurry);
             }
         }
     }
 }
 
 /// Past attempts, by the file that a certificate is for. Survives a restart, since authorities count attempts.
-struct Books {
+struct RenewalState {
     path: PathBuf,
     attempts: HashMap<PathBuf, Attempts>,
     /// Certificates that were obtained but could not be written to disk.
@@ -78,7 +78,7 @@ struct Books {
     advice: HashMap<PathBuf, Advice>,
 }
 
-impl Books {
+impl RenewalState {
     /// Starts empty if there is no file or it cannot be read.
     fn open(path: PathBuf) -> Self {
         let text = std::fs::read(&path).unwrap_or_default();
@@ -119,7 +119,7 @@ impl Books {
 }
 
 /// Obtains the certificates that are due. Returns when to check again.
-async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
+async fn look(gateway: &Gateway, renewals: &mut RenewalState) -> Mono {
     let now = || gateway.serving.clock.now();
     let Some((tls, acme)) = gateway.front.tls.as_ref().zip(of(gateway)) else { return Mono::NEVER };
     // A certificate may have been obtained since this configuration was opened.
@@ -127,20 +127,22 @@ async fn look(gateway: &Gateway, books: &mut Books) -> Mono {
     let mut next = now().mono + LOOK_AGAIN;
     let certificates = gateway.serving.config.tls.iter().flat_map(|tls| &tls.certificate);
     for certificate in certificates.filter(|it| !it.acme.is_empty()) {
-        let due = |books: &Books| books.due(certificate, tls.validity_of(certificate), now());
-        advise(gateway, tls, acme, certificate, books).await;
-        if due(books) <= now().mono {
-            let done = get(gateway, tls, acme, certificate, books).await;
+        let due = |renewals: &RenewalState| {
+            renewals.due(certificate, tls.validity_of(certificate), now())
+        };
+        advise(gateway, tls, acme, certificate, renewals).await;
+        if due(renewals) <= now().mono {
+            let done = get(gateway, tls, acme, certificate, renewals).await;
             // A certificate that is due for renewal at once is of no use.
             let is_of_use =
                 schedule::wait(tls.validity_of(certificate), now().wall) > Duration::ZERO;
             let done = done.and_then(|()| if is_of_use { Ok(()) } else { Err(Failed::OfNoUse) });
             // What the authority suggests for the new one.
-            advise(gateway, tls, acme, certificate, books).await;
-            settle(tls, certificate, books, done, now().wall);
+            advise(gateway, tls, acme, certificate, renewals).await;
+            settle(tls, certificate, renewals, done, now().wall);
         }
-        next = next.min(due(books));
-        if let Some(advice) = books.advice.get(&certificate.chain) {
+        next = next.min(due(renewals));
+        if let Some(advice) = renewals.advice.get(&certificate.chain) {
             next = next.min(now().mono + advice.wait(now().wall));
         }
     }
@@ -153,16 +155,16 @@ async fn advise(
     tls: &Tls,
     acme: &AcmeConfig,
     certificate: &CertificateConfig,
-    books: &mut Books,
+    renewals: &mut RenewalState,
 ) {
     let clock = &gateway.serving.clock;
     let path = &certificate.chain;
     let validity = tls.validity_of(certificate);
     let Some(id) = tls.identity_of(certificate).map(order::identifier) else {
-        books.advice.remove(path);
+        renewals.advice.remove(path);
         return tls.note_renewal(certificate, validity.map(|it| renewal::status(it, None)));
     };
-    let before = books.advice.remove(path).filter(|it| it.id == id.to_string());
+    let before = renewals.advice.remove(path).filter(|it| it.id == id.to_string());
     let mut advice = before.unwrap_or_else(|| Advice::unknown(id.to_string()));
     if advice.is_due(clock.now().wall) {
         let dir = folder(gateway);
@@ -187,7 +189,7 @@ async fn advise(
         }
     }
     tls.note_renewal(certificate, validity.map(|it| renewal::status(it, Some(&advice))));
-    books.advice.insert(path.clone(), advice);
+    renewals.advice.insert(path.clone(), advice);
 }
 
 /// A number from 0 to less than 1.
@@ -200,14 +202,14 @@ fn random() -> f64 {
 fn settle(
     tls: &Tls,
     certificate: &CertificateConfig,
-    books: &mut Books,
+    renewals: &mut RenewalState,
     done: Result<(), Failed>,
     now: Wall,
 ) {
     let names = certificate.acme.join(" ");
     match done {
         Ok(()) => {
-            let pause = books.succeeded(&certificate.chain, tls.validity_of(certificate), now);
+            let pause = renewals.succeeded(&certificate.chain, tls.validity_of(certificate), now);
             tls.note(certificate, None);
             if let Some(again_in) = pause {
                 let hint = "its renewal information has a time in the past: ask the authority why";
@@ -221,14 +223,14 @@ fn settle(
             tracing::info!(names, "a certificate was got from its authority");
         }
         Err(error) => {
-            let attempts = books.attempts.entry(certificate.chain.clone()).or_default();
+            let attempts = renewals.attempts.entry(certificate.chain.clone()).or_default();
             let pause = attempts.failed(now, error.least_pause());
             let hint = error.hint();
             tracing::error!(names, %error, hint, again_in = ?pause, "no certificate was got");
             tls.note(certificate, Some(format!("no new one was got: {error}")));
         }
     }
-    books.store();
+    renewals.store();
 }
 
 fn folder(gateway: &Gateway) -> PathBuf {
@@ -245,12 +247,12 @@ async fn get(
     tls: &Arc<Tls>,
     acme: &AcmeConfig,
     certificate: &CertificateConfig,
-    books: &mut Books,
+    renewals: &mut RenewalState,
 ) -> Result<(), Failed> {
     let dir = folder(gateway);
     std::fs::create_dir_all(&dir).map_err(|error| Failed::file(&dir, error))?;
     let (path, clock) = (&certificate.chain, &gateway.serving.clock);
-    let pem = if let Some(pem) = books.unstored.remove(path) {
+    let pem = if let Some(pem) = renewals.unstored.remove(path) {
         pem
     } else {
         let mut records = Records::open(acme.dns.as_ref(), clock, dir.join("records.json"));
@@ -263,14 +265,14 @@ async fn get(
         };
         let names = u32::try_from(certificate.acme.len()).unwrap_or(u32::MAX);
         let records_take = acme.dns.as_ref().map_or(Duration::ZERO, |dns| dns.takes(names));
-        let patience = PATIENCE.saturating_add(records_take);
+        let patience = TIMEOUT.saturating_add(records_take);
         let done = clock.timeout(patience, Box::pin(work)).await.unwrap_or(Err(Failed::Silent));
         records.remove_all().await;
         done?
     };
     if let Err(error) = replace(path, pem.as_bytes()) {
         // Keep it: authorities issue the same certificate only a few times a week.
-        books.unstored.insert(path.clone(), pem);
+        renewals.unstored.insert(path.clone(), pem);
         return Err(Failed::file(path, error));
     }
     tls.look_now(clock.now());
@@ -302,8 +304,12 @@ mod tests {
     fn an_authority_that_wants_each_new_certificate_renewed_at_once_gets_a_few_orders_a_day() {
         let path = PathBuf::from("/acme/wiki.pem");
         let (attempts, unstored) = (HashMap::new(), HashMap::new());
-        let mut books =
-            Books { path: PathBuf::from("/unused"), attempts, unstored, advice: HashMap::new() };
+        let mut renewals = RenewalState {
+            path: PathBuf::from("/unused"),
+            attempts,
+            unstored,
+            advice: HashMap::new(),
+        };
         let certificate =
             CertificateConfig { chain: path.clone(), key: path.clone(), acme: Vec::new() };
         let start = 1000 * DAY;
@@ -314,12 +320,12 @@ mod tests {
             let mut advice = Advice::unknown(orders.to_string());
             let window = Window { start: start - 2 * DAY, end: start - DAY };
             advice.suggested(window, Duration::ZERO, wall, 0.5);
-            books.advice.insert(path.clone(), advice);
-            let pause = books.succeeded(&path, validity(start + seconds), wall);
+            renewals.advice.insert(path.clone(), advice);
+            let pause = renewals.succeeded(&path, validity(start + seconds), wall);
             assert!(pause.is_some_and(|it| it >= PAUSE_AT_ONCE), "{pause:?}");
             let mono = Mono::from_secs(seconds.unsigned_abs());
             let now = Now { mono, wall, utc_offset: 0 };
-            let due = books.due(&certificate, validity(start + seconds), now);
+            let due = renewals.due(&certificate, validity(start + seconds), now);
             seconds += i64::try_from(due.since(mono).as_secs()).unwrap();
             orders += 1;
         }
@@ -327,9 +333,9 @@ mod tests {
         assert!((12..=22).contains(&orders), "{orders} orders in a week");
         let short = Some(Validity { from: start, until: start + 30 });
         let wall = Wall::from_secs(start);
-        assert_eq!(books.succeeded(&path, short, wall), None, "it is renewed in time");
-        books.advice.clear();
-        assert_eq!(books.succeeded(&path, validity(start), wall), None, "one that is of use");
-        assert!(books.attempts.is_empty());
+        assert_eq!(renewals.succeeded(&path, short, wall), None, "it is renewed in time");
+        renewals.advice.clear();
+        assert_eq!(renewals.succeeded(&path, validity(start), wall), None, "one that is of use");
+        assert!(renewals.attempts.is_empty());
     }
 }

@@ -4,17 +4,18 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use nightwatt_energy::time::Mono;
+use nightwatt_energy::time::{Mono, Now};
 use nightwatt_http1::client::Underway;
 use nightwatt_httpcache::Timestamp;
+use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::awake_budget::UNLIMITED;
 use nightwatt_policy::lifecycle::Phase;
 
 use crate::body::Watcher;
-use crate::flights::Flight;
 use crate::origin::Stream;
 use crate::pool::Seat;
 use crate::request_body::{InFlight, Sending};
+use crate::shared_fetches::SharedFetch;
 use crate::store::Ticket;
 use crate::supervisor::{ExchangeFor, Supervisor};
 
@@ -24,11 +25,21 @@ use crate::supervisor::{ExchangeFor, Supervisor};
 pub(crate) struct Exchange {
     supervisor: Arc<Supervisor>,
     /// None: it is for the cache, not for a client.
-    sake: Option<ExchangeFor>,
+    requester: Option<ExchangeFor>,
     /// Its place, if the site has a pool of servers.
     seat: OnceLock<Seat>,
     /// A request that the fast path has started, until the slow path takes it over.
     begun: Mutex<Option<Begun>>,
+}
+
+/// A request that the fast path has admitted to its server.
+pub(crate) struct Admitted {
+    pub(crate) site: usize,
+    pub(crate) class: ClientClass,
+    pub(crate) arrived: Now,
+    pub(crate) number: u64,
+    pub(crate) needs_server: bool,
+    pub(crate) exchange: Arc<Exchange>,
 }
 
 /// A request that the fast path has sent, or is sending, for the slow path to take over.
@@ -39,7 +50,7 @@ pub(crate) struct Begun {
     pub(crate) requested: Timestamp,
     pub(crate) ticket: Ticket,
     /// Other requests wait for its answer.
-    pub(crate) flight: Option<Flight>,
+    pub(crate) shared_fetch: Option<SharedFetch>,
 }
 
 /// A server that has not begun to answer after this time is probed. The interval doubles with each probe, since some
@@ -63,13 +74,13 @@ impl Exchange {
     }
 
     /// Wraps an exchange that the manager has begun already.
-    pub(crate) fn begun(supervisor: &Arc<Supervisor>, sake: ExchangeFor) -> Arc<Self> {
-        Self::new(supervisor, Some(sake))
+    pub(crate) fn begun(supervisor: &Arc<Supervisor>, requester: ExchangeFor) -> Arc<Self> {
+        Self::new(supervisor, Some(requester))
     }
 
-    fn new(supervisor: &Arc<Supervisor>, sake: Option<ExchangeFor>) -> Arc<Self> {
+    fn new(supervisor: &Arc<Supervisor>, requester: Option<ExchangeFor>) -> Arc<Self> {
         let (supervisor, begun) = (Arc::clone(supervisor), Mutex::new(None));
-        Arc::new(Self { supervisor, sake, seat: OnceLock::new(), begun })
+        Arc::new(Self { supervisor, requester, seat: OnceLock::new(), begun })
     }
 
     /// Begins an exchange without a client that does not count as use, if the server is awake and not about to sleep.
@@ -79,9 +90,9 @@ impl Exchange {
 
     /// Begins another exchange for the same request, at another server.
     pub(crate) fn at_another_server(&self) -> Arc<Self> {
-        let sake = self.sake.unwrap_or(ExchangeFor::Client { network: UNLIMITED });
-        self.supervisor.begin_for(sake);
-        Self::begun(&self.supervisor, sake)
+        let requester = self.requester.unwrap_or(ExchangeFor::Client { network: UNLIMITED });
+        self.supervisor.begin_for(requester);
+        Self::begun(&self.supervisor, requester)
     }
 
     /// Stores what the fast path has started.
@@ -89,10 +100,10 @@ impl Exchange {
         *self.begun.lock().unwrap_or_else(PoisonError::into_inner) = Some(begun);
     }
 
-    /// Takes the flight that the fast path has begun, at most once.
-    pub(crate) fn take_flight(&self) -> Option<Flight> {
+    /// Takes the shared fetch that the fast path has begun, at most once.
+    pub(crate) fn take_shared_fetch(&self) -> Option<SharedFetch> {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.as_mut()?.flight.take()
+        begun.as_mut()?.shared_fetch.take()
     }
 
     /// Takes what the fast path has started, at most once.
@@ -166,8 +177,8 @@ impl Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        match self.sake {
-            Some(sake) => self.supervisor.end_for(sake),
+        match self.requester {
+            Some(requester) => self.supervisor.end_for(requester),
             None => self.supervisor.end_background(),
         }
     }

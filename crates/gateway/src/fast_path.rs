@@ -26,7 +26,7 @@ use nightwatt_policy::manager::AdmissionRequest;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, ClientKey, Fetch, Traits, clf};
 
-pub(crate) use self::pass::{Admitted, Pass};
+pub(crate) use self::pass::Pass;
 use self::plain::{LastNames, Plain};
 use crate::access::{Answered, Part};
 use crate::accounting::{ANSWER, Asker, refused};
@@ -319,7 +319,7 @@ impl Client {
         let number = Supervisor::next_id();
         let visitor = Visitor::new(&self.speaker.address, plain.agent);
         let request = admission::Request { class, want: Want::Other, cached: Cached::Fresh };
-        let knock = AdmissionRequest {
+        let admission_request = AdmissionRequest {
             id: number,
             visitor,
             client: budget,
@@ -328,7 +328,7 @@ impl Client {
             recognised: true,
             may_wake: true,
         };
-        let route = site.supervisor.admit(&knock, || WakeCause::Operator);
+        let route = site.supervisor.admit(&admission_request, || WakeCause::Operator);
         debug_assert_eq!(route, Route::Cache, "what is fresh is given to everybody");
         object.popularity.asked(class);
         let status = object.stored.status();

@@ -23,7 +23,6 @@ use crate::admittance::{self, Comer};
 use crate::body::Answer;
 use crate::exchange::{Begun, Exchange};
 use crate::facts::Facts;
-use crate::flights::Flight;
 use crate::hit::{Found, from_store, head_of};
 use crate::hold::Spool;
 use crate::origin::{Failure, FromOrigin, OriginError, Reuse};
@@ -32,8 +31,9 @@ use crate::question::{self, Asking};
 use crate::refresh_queue::{AnswerKind, Wanted};
 use crate::request_body::{Kept, Sending};
 use crate::serving::Serving;
+use crate::shared_fetches::SharedFetch;
 use crate::site::{STARTING, Site};
-use crate::store::{Object, Sake, Ticket};
+use crate::store::{Object, Requester, Ticket};
 use crate::tunnel;
 
 /// Time between two attempts with a server that is still starting.
@@ -49,9 +49,9 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) key: Option<CacheKey>,
     pub(crate) found: Option<Found>,
     /// Other requests wait for this request's answer.
-    pub(crate) flight: Mutex<Option<Flight>>,
+    pub(crate) shared_fetch: Mutex<Option<SharedFetch>>,
     /// Who wants the answer: determines its popularity.
-    pub(crate) sake: Sake,
+    pub(crate) requester: Requester,
     /// Who sends the request: determines whether it may fill the cache.
     pub(crate) filler: Filler,
     /// The answer is kept only if it is of this kind.
@@ -193,7 +193,7 @@ impl Forwarding<'_> {
             is_post.then(|| rules.key(&self.facts.base, &self.facts.target)).flatten()
         };
         let key = self.key.clone().or_else(of_post)?;
-        Some(self.site().store.ask(key, self.sake).filled_by(self.filler))
+        Some(self.site().store.ask(key, self.requester).filled_by(self.filler))
     }
 
     /// The server agreed to switch protocols: connects client and server with each other, within the exchange.
@@ -297,8 +297,8 @@ impl Forwarding<'_> {
         {
             return stale;
         }
-        let flight = self.flight.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (keeping, reason) = match self.keep(&response, times, ticket, flight) {
+        let shared_fetch = self.shared_fetch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (keeping, reason) = match self.keep(&response, times, ticket, shared_fetch) {
             Ok(keeping) => (keeping, None),
             Err(reason) => (None, Some(reason).filter(|it| it.is_of_the_rules())),
         };
@@ -322,7 +322,7 @@ impl Forwarding<'_> {
         response: &Response<Answer>,
         times: Times,
         ticket: Option<Ticket>,
-        flight: Option<Flight>,
+        shared_fetch: Option<SharedFetch>,
     ) -> Result<Option<Keeping>, NotStorable> {
         let Some(ticket) = ticket else { return Ok(None) };
         let request = head_of(self.facts, self.parts);
@@ -348,7 +348,7 @@ impl Forwarding<'_> {
                 self.note(true);
                 let known = http_body::Body::size_hint(response.body()).lower();
                 let kept = ticket.collect(stored, known);
-                Ok(kept.map(|kept| Keeping { kept: Some(kept), flight }))
+                Ok(kept.map(|kept| Keeping { kept: Some(kept), shared_fetch }))
             }
             Err(why) => {
                 tracing::trace!(id = %self.facts.id, why = why.token(), "not stored");
@@ -359,7 +359,7 @@ impl Forwarding<'_> {
                     ticket.forget();
                 }
                 if why == NotStorable::NotOwnRequest && sender.is_anonymous() {
-                    self.fetch_for_the_cache(AnswerKind::of(status, headers), flight);
+                    self.fetch_for_the_cache(AnswerKind::of(status, headers), shared_fetch);
                 }
                 Err(why)
             }
@@ -367,14 +367,14 @@ impl Forwarding<'_> {
     }
 
     /// Makes the proxy itself fetch what a client got, to fill the cache.
-    fn fetch_for_the_cache(&self, kind: AnswerKind, flight: Option<Flight>) {
+    fn fetch_for_the_cache(&self, kind: AnswerKind, shared_fetch: Option<SharedFetch>) {
         let accepted = self.parts.headers.get_all(ACCEPT_ENCODING).iter();
         let encoding = own_encoding(accepted.map(HeaderValue::as_bytes));
         if let (Some(key), Some(encoding)) = (&self.key, encoding)
             && may_be_prefetched(&self.facts.target)
         {
-            let wanted = Wanted::Like(encoding, kind, self.sake);
-            self.site().refresher.want(key, wanted, flight);
+            let wanted = Wanted::Like(encoding, kind, self.requester);
+            self.site().refresher.want(key, wanted, shared_fetch);
             self.site().refresher.start();
         }
     }
@@ -398,7 +398,7 @@ impl Forwarding<'_> {
     /// Notes whether waiting for such answers is worth it.
     fn note(&self, stored: bool) {
         if let Some(key) = &self.key {
-            self.site().flights.note(key, stored);
+            self.site().shared_fetches.note(key, stored);
         }
     }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::datagrams;
-use crate::passthrough::{Door, Services};
+use crate::passthrough::{PassthroughListener, Services};
 use crate::serving::Serving;
 use crate::tls::Tls;
 
@@ -17,5 +17,5 @@ pub(crate) struct Front {
     /// The services of datagrams.
     pub(crate) datagrams: Arc<datagrams::Services>,
     /// The services behind each address for connections that are passed through.
-    pub(crate) doors: Vec<(SocketAddr, Arc<Door>)>,
+    pub(crate) doors: Vec<(SocketAddr, Arc<PassthroughListener>)>,
 }

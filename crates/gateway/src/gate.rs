@@ -94,9 +94,9 @@ pub(crate) async fn watch(mut live: Live<Serving>, name: Arc<str>, presence: Arc
 /// Takes over requests that the previous process has let through: this process does not know either when they end.
 pub(crate) fn take_over(serving: &Serving, site: &Site) {
     // Their clients are unknown.
-    let sake = ExchangeFor::Client { network: UNLIMITED };
-    site.supervisor.begin_for(sake);
-    let_through(serving, site, Exchange::begun(&site.supervisor, sake), ClientClass::Human);
+    let requester = ExchangeFor::Client { network: UNLIMITED };
+    site.supervisor.begin_for(requester);
+    let_through(serving, site, Exchange::begun(&site.supervisor, requester), ClientClass::Human);
 }
 
 /// Connections from this machine to the server of a site.
@@ -337,7 +337,7 @@ async fn decide(
     let mut client = Client { serving, index, facts, class, stays: false };
     let request =
         admission::Request { class, want: want(site, facts, told, class), cached: Cached::Nothing };
-    let knock = AdmissionRequest {
+    let admission_request = AdmissionRequest {
         id: facts.number,
         visitor: facts.visitor,
         client: facts.budget,
@@ -351,21 +351,21 @@ async fn decide(
         site.needs_server(facts.arrived.mono, facts.visitor);
     }
     let cause = || wake_cause(facts, class);
-    let sake = ExchangeFor::of(class, facts.network);
+    let requester = ExchangeFor::of(class, facts.network);
     // Subscribed before the request is admitted, so that no later change is missed.
     let mut phase = site.supervisor.phase();
     let route = if serving.observe {
-        site.supervisor.begin_for(sake);
+        site.supervisor.begin_for(requester);
         Route::Forward
     } else {
-        site.supervisor.admit(&knock, cause)
+        site.supervisor.admit(&admission_request, cause)
     };
-    let would = site.shadow.as_ref().map(|it| it.admit(&knock, cause));
+    let would = site.shadow.as_ref().map(|it| it.admit(&admission_request, cause));
     let rule = refusing::rule(route, request.want, &verdict);
     let scanner_waits = refusing::scanner_waits(&verdict, facts.arrived.mono);
     let outcome = match route {
         Route::Forward => {
-            let_through(serving, site, Exchange::begun(&site.supervisor, sake), class);
+            let_through(serving, site, Exchange::begun(&site.supervisor, requester), class);
             Ok(Answered::Server)
         }
         Route::Hold => held(serving, site, facts, &mut phase).await.map(|exchange| {

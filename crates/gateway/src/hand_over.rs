@@ -44,7 +44,7 @@ const WITHOUT_LOCK: u32 = 1;
 const WITHOUT_DATAGRAMS: u32 = 2;
 
 /// Timeout for a message of the other process, which may have to wait for its own commands to end.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Maximum number of descriptors with one message (the kernel's `SCM_MAX_FD`).
 const MOST_SOCKETS: usize = 253;

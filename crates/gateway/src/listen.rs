@@ -24,7 +24,7 @@ use crate::front::Front;
 use crate::gate;
 use crate::http2;
 use crate::live::Live;
-use crate::passthrough::{self, Door};
+use crate::passthrough::{self, PassthroughListener};
 use crate::proxy_protocol;
 use crate::serving::Serving;
 use crate::tls::Accepted;
@@ -93,7 +93,9 @@ pub(crate) fn posts(config: &Config) -> Vec<(SocketAddr, Spoken)> {
     let http = config.listen.iter().map(|it| (*it, Spoken::Http));
     let https = config.tls.iter().flat_map(|tls| &tls.listen);
     let https = https.map(|it| (*it, Spoken::Https));
-    let doors = Door::all(config).into_iter().map(|(address, _)| (address, Spoken::Anything));
+    let doors = PassthroughListener::all(config)
+        .into_iter()
+        .map(|(address, _)| (address, Spoken::Anything));
     let gates = config.gate.iter().flat_map(|gate| &gate.listen);
     let gates = gates.map(|it| (*it, Spoken::Questions));
     http.chain(https).chain(doors).chain(gates).collect()

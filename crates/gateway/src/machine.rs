@@ -47,7 +47,7 @@ impl Machine {
         tasks: &mut Vec<JoinHandle<()>>,
     ) -> Result<Self, StartError> {
         let Common { config, clock, .. } = common;
-        let (hands, guest) = hands(machine, common, controller, below)?;
+        let (server_control, guest) = server_control(machine, common, controller, below)?;
         let server = config.server_of(machine).clone();
         let proxy = config.scenario.proxy_power();
         let rates = Rates {
@@ -63,7 +63,7 @@ impl Machine {
         let settings = settings(machine, &server, common);
         let policy = Box::new(Timeout { idle: machine.linger });
         let (supervisor, task) =
-            Supervisor::start(&machine.name, clock, settings, policy, hands, records);
+            Supervisor::start(&machine.name, clock, settings, policy, server_control, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         Ok(Self { name: machine.name.as_str().into(), supervisor, server, proxy, meter })
@@ -79,12 +79,12 @@ impl Machine {
         common: &Common<'_>,
         controller: Option<Box<dyn Controller>>,
         below: Option<&Self>,
-    ) -> Result<(Self, Retuning, Option<Guest>), StartError> {
+    ) -> Result<(Self, Retuning, Option<MachineUse>), StartError> {
         let is_elsewhere = controller.is_some()
             || (&was.power, &was.on, &was.probe) != (&machine.power, &machine.on, &machine.probe);
-        let (hands, guest) = if is_elsewhere {
-            let (hands, guest) = hands(machine, common, controller, below)?;
-            (Some(hands), guest)
+        let (server_control, guest) = if is_elsewhere {
+            let (server_control, guest) = server_control(machine, common, controller, below)?;
+            (Some(server_control), guest)
         } else {
             (None, None)
         };
@@ -96,7 +96,7 @@ impl Machine {
             settings: settings(machine, &server, common),
             policy: Some(Box::new(Timeout { idle: machine.linger })),
             learns: Learns::AsBefore,
-            hands,
+            server_control,
             new_probes: false,
         };
         let (name, meter) = (Arc::clone(&self.name), self.meter.clone());
@@ -107,12 +107,12 @@ impl Machine {
 }
 
 /// How to control a machine.
-fn hands(
+fn server_control(
     machine: &MachineConfig,
     common: &Common<'_>,
     controller: Option<Box<dyn Controller>>,
     below: Option<&Machine>,
-) -> Result<(ServerControl, Option<Guest>), StartError> {
+) -> Result<(ServerControl, Option<MachineUse>), StartError> {
     let Common { config, clock, .. } = common;
     let context = Context {
         clock: (*clock).clone(),
@@ -129,12 +129,12 @@ fn hands(
     let (controller, guest) = stand_on(below, &machine.name, Some(own));
     let is_elsewhere = !machine.power.is_on_this_machine();
     let neighbour = machine.probe.host().filter(|_| is_elsewhere);
-    let hands = ServerControl {
+    let server_control = ServerControl {
         controller,
         probe: Probe::new(machine.probe.clone(), (*clock).clone()),
         neighbour: neighbour.map(|host| Neighbour::new(host, (*clock).clone())),
     };
-    Ok((hands, guest))
+    Ok((server_control, guest))
 }
 
 /// It serves what runs on it, and has no SLA of its own.
@@ -222,15 +222,15 @@ impl Footing {
 }
 
 /// A server on a machine. It stops keeping the machine awake when this is dropped.
-pub(crate) struct Guest(Arc<Footing>);
+pub(crate) struct MachineUse(Arc<Footing>);
 
-impl Drop for Guest {
+impl Drop for MachineUse {
     fn drop(&mut self) {
         self.0.let_go();
     }
 }
 
-impl Guest {
+impl MachineUse {
     /// Keeps the machine awake while the server is, forever; and checks the server as soon as the machine is gone.
     pub(crate) async fn follow(self, server: Arc<Supervisor>) {
         let footing = &self.0;
@@ -267,13 +267,13 @@ impl Guest {
     }
 }
 
-/// The controller of what runs on a machine, and the task that must then [`follow`](Guest::follow) its server. A server
+/// The controller of what runs on a machine, and the task that must then [`follow`](MachineUse::follow) its server. A server
 /// without a controller of its own sleeps with the machine.
 pub(crate) fn stand_on(
     machine: Option<&Machine>,
     name: &str,
     own: Option<Box<dyn Controller>>,
-) -> (Box<dyn Controller>, Option<Guest>) {
+) -> (Box<dyn Controller>, Option<MachineUse>) {
     match (machine, own) {
         (None, Some(own)) => (own, None),
         (Some(machine), own) => {
@@ -285,7 +285,7 @@ pub(crate) fn stand_on(
                 is_separate: own.is_some(),
             });
             let standing = Standing { footing: Arc::clone(&footing), own };
-            (Box::new(standing), Some(Guest(footing)))
+            (Box::new(standing), Some(MachineUse(footing)))
         }
         (None, None) => unreachable!("a configuration without both does not pass its check"),
     }

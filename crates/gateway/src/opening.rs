@@ -20,9 +20,9 @@ use crate::error::StartError;
 use crate::front::Front;
 use crate::gateway::Gateway;
 use crate::listen;
-use crate::machine::{Guest, Machine};
+use crate::machine::{Machine, MachineUse};
 use crate::metering::{self, Feed, Metering};
-use crate::passthrough::{Door, Service, Services};
+use crate::passthrough::{PassthroughListener, Service, Services};
 use crate::pool::Fittings;
 use crate::proofs::Proofs;
 use crate::repeated_warnings::Repeats;
@@ -56,7 +56,7 @@ pub(crate) struct Opening<'a> {
     metering: HashMap<String, Arc<Metering>>,
     jobs: Jobs,
     retunings: Vec<Retuning>,
-    guests: Vec<(Guest, Arc<Supervisor>)>,
+    guests: Vec<(MachineUse, Arc<Supervisor>)>,
 }
 
 impl<'a> Opening<'a> {
@@ -106,7 +106,7 @@ impl<'a> Opening<'a> {
         let datagrams_before = before.map(|it| &*it.front.datagrams);
         let datagrams =
             datagrams::Services::open(&config, &sites, &machines, datagrams_before, addresses.udp);
-        let doors = Door::all(&config);
+        let doors = PassthroughListener::all(&config);
         let proofs = tls.as_ref().map(|tls| Arc::clone(&tls.proofs));
         let log = Log { access_log, repeats };
         let serving = Arc::new(self.serving(config, sites, log, proofs, served_before));

@@ -2,13 +2,13 @@
 //! both directions.
 //!
 //! ```text
-//! door ──> whose? (client_hello) ──> course: admitted, held, connected ──> line: bytes both ways
+//! door ──> whose? (client_hello) ──> connecting: admitted, held, connected ──> line: bytes both ways
 //! ```
 //!
 //! The model's [`passage`](nightwatt_policy::passage) decides when a connection keeps its server awake.
 
-pub(crate) mod books;
-mod course;
+pub(crate) mod accounting;
+mod connecting;
 pub(crate) mod line;
 mod tally;
 
@@ -27,8 +27,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use self::books::Ended;
-use self::course::Course;
+use self::accounting::Ended;
+use self::connecting::Connecting;
 use self::line::Line;
 pub(crate) use self::tally::{Outcome, Tally};
 use crate::access::Answered;
@@ -130,14 +130,14 @@ pub(crate) struct Services {
 
 /// An address at which connections for services come in.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct PassthroughListener {
     /// Configured names, each with the index of its service.
     names: Vec<(String, usize)>,
     /// The service for all other names.
     default: Option<usize>,
 }
 
-impl Door {
+impl PassthroughListener {
     /// The addresses of all services, each once, with the services behind them.
     pub(crate) fn all(config: &Config) -> Vec<(SocketAddr, Arc<Self>)> {
         let mut addresses: Vec<SocketAddr> = Vec::new();
@@ -225,7 +225,7 @@ async fn broken_off(stream: &TcpStream) {
 pub(crate) async fn connection(
     serving: Arc<Serving>,
     services: Arc<Services>,
-    door: Arc<Door>,
+    door: Arc<PassthroughListener>,
     mut stream: TcpStream,
     peer: SocketAddr,
     stopped: Stopped,
@@ -277,12 +277,12 @@ pub(crate) async fn connection(
     };
     let Some(service) = services.all.get(service) else { return };
     ahead.room = service.config.held_bytes.max(ahead.bytes.len());
-    let course = Course::new(&serving, service, &services.addresses, client, name);
+    let connecting = Connecting::new(&serving, service, &services.addresses, client, name);
     // Boxed, since it is large.
-    Box::pin(course.run(ahead, door.asks(), &stopped)).await;
+    Box::pin(connecting.run(ahead, door.asks(), &stopped)).await;
 }
 
-impl Course<'_> {
+impl Connecting<'_> {
     /// Handles the whole connection; accounts for it at its end.
     async fn run(&self, mut ahead: Ahead, is_tls: bool, stopped: &Stopped) {
         let number = Supervisor::next_id();
@@ -334,7 +334,7 @@ impl Course<'_> {
 }
 
 /// A request of the client at this address, for the manager. Without an agent, the same address is the same visitor.
-pub(crate) fn knock(number: u64, client: IpAddr) -> AdmissionRequest {
+pub(crate) fn admission_request(number: u64, client: IpAddr) -> AdmissionRequest {
     let address = client.to_canonical();
     let key = ClientKey::from(address);
     AdmissionRequest {
@@ -380,7 +380,7 @@ fn unclaimed(
 /// Reads until it is known which service the client wants, and by which name; also if no service has that name.
 async fn whom(
     serving: &Serving,
-    door: &Door,
+    door: &PassthroughListener,
     ahead: &mut Ahead,
 ) -> Result<(usize, Option<String>), (Outcome, Option<String>)> {
     let deadline = serving.clock.now().mono + serving.config.limits.header_timeout;

@@ -9,7 +9,6 @@ use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::watch;
 
 use crate::exchange::Exchange;
-use crate::flights::{Boarding, Flight};
 use crate::forward::Forwarding;
 use crate::hit::{Found, head_of};
 use crate::hold::Spool;
@@ -18,7 +17,8 @@ use crate::own_request::{LONGEST, OwnRequest, fields_for, fields_of, read_what_i
 use crate::refresh_queue::{Job, Refresher, Wanted};
 use crate::request_body::Kept;
 use crate::serving::Serving;
-use crate::store::Sake;
+use crate::shared_fetches::{FetchRole, SharedFetch};
+use crate::store::Requester;
 
 /// Does the work of a site: each time its server comes up, and whenever a request starts it.
 pub(crate) async fn run(mut live: Live<Serving>, site: Arc<str>, phase: watch::Receiver<Phase>) {
@@ -57,11 +57,11 @@ async fn when_asked(mut live: Live<Serving>, site: &str, refresher: &Refresher) 
 async fn work(serving: &Arc<Serving>, site: usize) {
     let _debt = serving.clock.owe();
     let refresher = &serving.sites[site].refresher;
-    for Job { key, wanted, flight } in refresher.take() {
+    for Job { key, wanted, shared_fetch } in refresher.take() {
         let mut in_vain = None;
         if let Some(exchange) = serving.sites[site].begin_background() {
             let kind = wanted.kind().cloned();
-            fetch(serving, site, &key, wanted, flight, exchange).await;
+            fetch(serving, site, &key, wanted, shared_fetch, exchange).await;
             let is_known = serving.sites[site].store.knows(&key, serving.timestamp());
             in_vain = kind.filter(|_| !is_known);
         }
@@ -74,7 +74,7 @@ async fn fetch(
     site: usize,
     key: &CacheKey,
     wanted: Wanted,
-    flight: Option<Flight>,
+    shared_fetch: Option<SharedFetch>,
     exchange: Arc<Exchange>,
 ) {
     let served = &serving.sites[site];
@@ -88,11 +88,11 @@ async fn fetch(
     let request =
         fields.and_then(|it| OwnRequest::new(key, it, &served.rules, serving.clock.now()));
     let Some(OwnRequest { facts, parts }) = request else { return };
-    let flight = match flight {
-        Some(flight) => Some(flight),
-        None => match served.flights.board(key) {
+    let shared_fetch = match shared_fetch {
+        Some(shared_fetch) => Some(shared_fetch),
+        None => match served.shared_fetches.join(key) {
             // It is being fetched already.
-            Boarding::Other => return,
+            FetchRole::Other => return,
             boarding => boarding.first(),
         },
     };
@@ -102,15 +102,15 @@ async fn fetch(
         .store
         .find(key, Sender::ANONYMOUS, &head, &directives, now, &served.rules)
         .map(|(object, usability)| Found { object, usability });
-    let (is_needed, expected, sake) = match wanted {
+    let (is_needed, expected, requester) = match wanted {
         // Otherwise it has been renewed or forgotten since.
         Wanted::Again(object) => {
             let is_there = found.as_ref().is_some_and(|it| Arc::ptr_eq(&it.object, &object));
-            (is_there, None, Sake::Renewal)
+            (is_there, None, Requester::Renewal)
         }
-        Wanted::Like(_, kind, sake) => {
+        Wanted::Like(_, kind, requester) => {
             let is_fresh = |it: &Found| matches!(it.usability, Usability::Fresh { .. });
-            (!found.as_ref().is_some_and(is_fresh), Some(kind), sake)
+            (!found.as_ref().is_some_and(is_fresh), Some(kind), requester)
         }
     };
     if !is_needed {
@@ -123,8 +123,8 @@ async fn fetch(
         parts: &parts,
         key: Some(key.clone()),
         found,
-        flight: Mutex::new(flight),
-        sake,
+        shared_fetch: Mutex::new(shared_fetch),
+        requester,
         filler: Filler::Proxy,
         expected,
     };

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use nightwatt_httpcache::CacheKey;
 use tokio::sync::Notify;
 
-use crate::flights::Flight;
-use crate::store::{Object, Sake};
+use crate::shared_fetches::SharedFetch;
+use crate::store::{Object, Requester};
 
 /// Maximum number of resources remembered while the server sleeps. Others are left to their next visitor.
 const MOST: usize = 256;
@@ -24,7 +24,7 @@ pub(crate) enum Wanted {
     /// What is stored, once more.
     Again(Arc<Object>),
     /// What a client was answered, in this coding.
-    Like(&'static str, AnswerKind, Sake),
+    Like(&'static str, AnswerKind, Requester),
 }
 
 impl Wanted {
@@ -43,7 +43,7 @@ pub(crate) struct Job {
     pub(crate) key: CacheKey,
     pub(crate) wanted: Wanted,
     /// Others wait for it.
-    pub(crate) flight: Option<Flight>,
+    pub(crate) shared_fetch: Option<SharedFetch>,
 }
 
 /// The jobs of one site.
@@ -70,12 +70,12 @@ impl Refresher {
     }
 
     /// Adds a job.
-    pub(crate) fn want(&self, key: &CacheKey, wanted: Wanted, flight: Option<Flight>) {
+    pub(crate) fn want(&self, key: &CacheKey, wanted: Wanted, shared_fetch: Option<SharedFetch>) {
         let mut jobs = self.lock();
         let is_in_vain =
             wanted.kind().is_some_and(|kind| jobs.in_vain.contains(&(key.clone(), kind.clone())));
         if !is_in_vain && jobs.waiting.len() < MOST && jobs.known.insert(key.clone()) {
-            jobs.waiting.push(Job { key: key.clone(), wanted, flight });
+            jobs.waiting.push(Job { key: key.clone(), wanted, shared_fetch });
         }
     }
 

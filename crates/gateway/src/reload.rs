@@ -16,7 +16,7 @@ use crate::gateway::{Gateway, Options};
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::machine::Machine;
 use crate::opening::{Addresses, Opening};
-use crate::passthrough::Door;
+use crate::passthrough::PassthroughListener;
 use crate::ports::{self, BoundPort, Port};
 use crate::retiring::{Leaving, Retired};
 use crate::running::Running;
@@ -252,7 +252,7 @@ impl Running {
         let old = self.posts.iter().map(|it| (it.spoken, it.configured, it.address));
         let new = new.iter().map(|(it, spoken)| (*spoken, it.configured, it.address));
         let all: Vec<_> = old.chain(new).filter(|it| it.0 == Spoken::Anything).collect();
-        let doors = Door::all(config).into_iter();
+        let doors = PassthroughListener::all(config).into_iter();
         doors.filter_map(|(at, _)| Some(all.iter().find(|it| it.1 == at)?.2)).collect()
     }
 

@@ -94,13 +94,14 @@ impl Shadow {
             starts_up: true,
             ..simulated::Config::default()
         };
-        let hands = ServerControl {
+        let server_control = ServerControl {
             controller: Box::new(pretended.build(context)?),
             probe: Probe::new(probe::Config::Controller, clock.clone()),
             neighbour: None,
         };
         let name = format!("{} (shadow)", context.site);
-        let (supervisor, task) = Supervisor::start(&name, clock, settings, policy, hands, records);
+        let (supervisor, task) =
+            Supervisor::start(&name, clock, settings, policy, server_control, records);
         Ok((Self { supervisor, clock: clock.clone(), tally: Tally::default() }, task))
     }
 
@@ -108,16 +109,19 @@ impl Shadow {
     /// work is unknown when the shadow decides.
     pub(crate) fn admit(
         &self,
-        knock: &AdmissionRequest,
+        admission_request: &AdmissionRequest,
         asker: impl FnOnce() -> WakeCause,
     ) -> &'static str {
-        let route = self.supervisor.admit(knock, asker);
-        let admitted = knock.request.class.is_admitted();
+        let route = self.supervisor.admit(admission_request, asker);
+        let admitted = admission_request.request.class.is_admitted();
         match route {
             Route::Forward => {
-                self.supervisor.end_for(ExchangeFor::of(knock.request.class, knock.network));
+                self.supervisor.end_for(ExchangeFor::of(
+                    admission_request.request.class,
+                    admission_request.network,
+                ));
             }
-            Route::Hold => self.let_through_when_awake(knock.network),
+            Route::Hold => self.let_through_when_awake(admission_request.network),
             _ => {}
         }
         if admitted {
@@ -127,7 +131,7 @@ impl Shadow {
                 route,
                 Route::Hold | Route::WaitingPage | Route::OverBudget { .. } | Route::Unavailable(_)
             );
-            self.tally.count(self.clock.now().mono, knock.visitor, delayed);
+            self.tally.count(self.clock.now().mono, admission_request.visitor, delayed);
         }
         name(route)
     }

@@ -35,7 +35,6 @@ use crate::config::{Config, InUseConfig, Limits, SiteConfig};
 use crate::disk_cache::SiteDisk;
 use crate::error::StartError;
 use crate::exchange::Exchange;
-use crate::flights::Flights;
 use crate::https;
 use crate::in_use::InUse;
 use crate::lessons::LessonsStore;
@@ -51,6 +50,7 @@ use crate::prefetch_queue::PrefetchQueue;
 use crate::presence::Presence;
 use crate::refresh_queue::Refresher;
 use crate::shadow::{HandsOff, Shadow};
+use crate::shared_fetches::SharedFetches;
 use crate::store::Store;
 use crate::supervisor::{AnyPolicy, Records, ServerControl, Supervisor};
 use crate::waiting_page::WaitingPage;
@@ -76,7 +76,7 @@ pub(crate) struct Site {
     pub(crate) wishes: Arc<PrefetchQueue>,
     /// A copy of its pages, if it has one.
     pub(crate) mirror: Option<Arc<Mirror>>,
-    pub(crate) flights: Arc<Flights>,
+    pub(crate) shared_fetches: Arc<SharedFetches>,
     pub(crate) classifier: Arc<Mutex<Classifier>>,
     /// The requests that the gate has let through.
     pub(crate) presence: Arc<Presence>,
@@ -131,16 +131,16 @@ impl Site {
         warn_of_unknown_kind(site, &scenario);
         let settings = settings(site, &scenario, clock);
         let waiting_page = waiting_page(site)?;
-        let (hands, guest) = match &pool {
-            Some(pool) => (Whole::hands(pool), None),
-            None => hands(site, common, controller, machine)?,
+        let (server_control, guest) = match &pool {
+            Some(pool) => (Whole::server_control(pool), None),
+            None => server_control(site, common, controller, machine)?,
         };
         let probes_http = pool.is_none() && matches!(site.probe_config(), probe::Config::Http(_));
         let records = common.records(&site.name, meters.clone(), rates(site, &scenario))?;
         let (policy, shelf) = first_policy(site, &scenario, common, pool.is_some());
         let records = Records { shelf, ..records };
         let (supervisor, task) =
-            Supervisor::start(&site.name, clock, settings.clone(), policy, hands, records);
+            Supervisor::start(&site.name, clock, settings.clone(), policy, server_control, records);
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         if let Some(pool) = &pool {
@@ -164,7 +164,7 @@ impl Site {
             refresher: Arc::default(),
             wishes: Arc::default(),
             mirror: Mirror::of(site, common, &site.cache_rules(&scenario), None),
-            flights: Arc::default(),
+            shared_fetches: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),
             presence: Arc::default(),
             admittance: Admittance::of(site)?,
@@ -300,12 +300,12 @@ fn scenario(site: &SiteConfig, common: &Common<'_>, pool: Option<&ServerPool>) -
 }
 
 /// How to control the only server of a site.
-fn hands(
+fn server_control(
     site: &SiteConfig,
     common: &Common<'_>,
     controller: Option<Box<dyn Controller>>,
     machine: Option<&Machine>,
-) -> Result<(ServerControl, Option<machine::Guest>), StartError> {
+) -> Result<(ServerControl, Option<machine::MachineUse>), StartError> {
     let Common { clock, observe, .. } = *common;
     let controller = match controller {
         Some(controller) => Some(controller),

@@ -48,12 +48,6 @@ use crate::site::{STARTING, Site};
 use crate::supervisor::{ExchangeFor, Supervisor};
 use crate::wake_cause::WakeCause;
 
-/// What the log calls a request whose client left (nginx's 499).
-pub(crate) const CLIENT_LEFT: StatusCode = match StatusCode::from_u16(499) {
-    Ok(status) => status,
-    Err(_) => StatusCode::BAD_REQUEST,
-};
-
 /// How many times a request is let through to a server that turns out to be gone.
 const ATTEMPTS: u32 = 3;
 
@@ -196,7 +190,7 @@ impl<'a> Asked<'a> {
             let response = answers::sentence(StatusCode::GATEWAY_TIMEOUT, text);
             return (response, How::by_itself(self.class, Answered::Refused));
         }
-        let knock = AdmissionRequest {
+        let admission_request = AdmissionRequest {
             id: self.facts.number,
             visitor: self.facts.visitor,
             client: self.facts.budget,
@@ -205,18 +199,18 @@ impl<'a> Asked<'a> {
             recognised: self.verdict.is_none_or(|verdict| verdict.recognised),
             may_wake: self.may_wake(),
         };
-        let needs_server = knock.request.wakes();
-        if needs_server || knock.request.want == Want::Robots {
+        let needs_server = admission_request.request.wakes();
+        if needs_server || admission_request.request.want == Want::Robots {
             site.wishes.note_base(&self.facts.base);
         }
-        if needs_server && knock.may_wake {
+        if needs_server && admission_request.may_wake {
             site.needs_server(self.facts.arrived.mono, self.facts.visitor);
         }
         // Subscribed before the request is admitted, so that no later change is missed.
         let phase = site.supervisor.phase();
-        let Some(route) = self.admit(&knock) else { return self.asleep_for_it() };
-        let shadow = site.shadow.as_ref().filter(|_| knock.may_wake);
-        let would = shadow.map(|it| it.admit(&knock, || self.wake_cause()));
+        let Some(route) = self.admit(&admission_request) else { return self.asleep_for_it() };
+        let shadow = site.shadow.as_ref().filter(|_| admission_request.may_wake);
+        let would = shadow.map(|it| it.admit(&admission_request, || self.wake_cause()));
         let (response, answered) = match mirrored.filter(|_| route == Route::Stale) {
             Some(response) => Self::mirror_answer(response),
             None => self.take(route, phase, CacheLookup { key, found }, body).await,
@@ -224,7 +218,7 @@ impl<'a> Asked<'a> {
         if let Some(mirror) = &site.mirror {
             self.teach(mirror, answered, &response);
         }
-        let want = knock.request.want;
+        let want = admission_request.request.want;
         let rule = match answered {
             Answered::Limited => Some(refusing::HELD_PER_CLIENT),
             _ => self.verdict.and_then(|verdict| refusing::rule(route, want, &verdict)),
@@ -238,7 +232,7 @@ impl<'a> Asked<'a> {
         if cached == Cached::Fresh {
             return Route::Cache;
         }
-        self.site().supervisor.begin_for(self.sake());
+        self.site().supervisor.begin_for(self.requester());
         Route::Forward
     }
 
@@ -344,7 +338,7 @@ impl<'a> Asked<'a> {
     }
 
     /// Whose exchange it is.
-    fn sake(&self) -> ExchangeFor {
+    fn requester(&self) -> ExchangeFor {
         ExchangeFor::of(self.class, self.facts.network)
     }
 
@@ -448,8 +442,8 @@ impl<'a> Asked<'a> {
         body: Incoming,
         phase: watch::Receiver<Phase>,
     ) -> (Response<Answer>, Answered) {
-        let exchange = Exchange::begun(&self.site().supervisor, self.sake());
-        if let Some(mut other) = self.other_flight(lookup.key.as_ref()) {
+        let exchange = Exchange::begun(&self.site().supervisor, self.requester());
+        if let Some(mut other) = self.other_fetch(lookup.key.as_ref()) {
             let clock = &self.serving.clock;
             let _ = clock.parked(clock.timeout(SHARED, other.changed())).await;
             lookup = self.look_again(lookup);
@@ -487,8 +481,8 @@ impl<'a> Asked<'a> {
                 return self.without_place(self.look_again(lookup), response, how);
             }
         }
-        let flight = self.flight(lookup.key.as_ref(), &exchange);
-        let forwarding = self.forwarding(lookup, flight);
+        let shared_fetch = self.shared_fetch(lookup.key.as_ref(), &exchange);
+        let forwarding = self.forwarding(lookup, shared_fetch);
         let (serving, supervisor) = (self.serving, &self.site().supervisor);
         let attempts = ATTEMPTS + pool.map_or(0, |pool| pool.servers.len() as u32);
         let mut broken = false;

@@ -25,7 +25,7 @@ use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, OptionsBuilder, Weighter};
 
 pub(crate) use self::collecting::Collecting;
-pub(crate) use self::popularity::{Popularity, Sake};
+pub(crate) use self::popularity::{Popularity, Requester};
 use crate::disk_cache::record::{Body, variant};
 use crate::disk_cache::{Forgotten, SiteDisk};
 
@@ -136,7 +136,7 @@ pub(crate) struct Store {
     objects: Cache<CacheKey, Entry, ByBytes, DefaultHashBuilder, Pins>,
     bytes: u64,
     /// Locked whenever something is stored or forgotten, so that the two never overtake each other.
-    books: Mutex<Books>,
+    state: Mutex<StoreState>,
     /// Bytes of answers that are being collected.
     collected: AtomicU64,
     /// The disk behind it.
@@ -144,7 +144,7 @@ pub(crate) struct Store {
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct StoreState {
     /// Requests at the server whose answers may be stored.
     asked: HashMap<CacheKey, Asked>,
     last: u64,
@@ -179,7 +179,7 @@ pub(crate) struct Ticket {
     store: Arc<Store>,
     key: CacheKey,
     number: u64,
-    sake: Sake,
+    requester: Requester,
     filler: Filler,
 }
 
@@ -194,11 +194,11 @@ impl Store {
             .build()
             .expect("both capacities are given");
         let objects = Cache::with_options(options, ByBytes, DefaultHashBuilder::default(), Pins);
-        Self { objects, bytes, books: Mutex::default(), collected: AtomicU64::new(0), disk }
+        Self { objects, bytes, state: Mutex::default(), collected: AtomicU64::new(0), disk }
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, StoreState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The largest body worth collecting.
@@ -300,17 +300,17 @@ impl Store {
     }
 
     /// Must be called before a request for this resource goes to the server.
-    pub(crate) fn ask(self: &Arc<Self>, key: CacheKey, sake: Sake) -> Ticket {
-        let mut books = self.books();
-        books.last += 1;
-        let number = books.last;
-        if let Some(asked) = books.asked.get_mut(&key) {
+    pub(crate) fn ask(self: &Arc<Self>, key: CacheKey, requester: Requester) -> Ticket {
+        let mut state = self.state();
+        state.last += 1;
+        let number = state.last;
+        if let Some(asked) = state.asked.get_mut(&key) {
             asked.count += 1;
         } else {
-            books.asked.insert(key.clone(), Asked { count: 1, ..Asked::default() });
+            state.asked.insert(key.clone(), Asked { count: 1, ..Asked::default() });
         }
-        drop(books);
-        Ticket { store: Arc::clone(self), key, number, sake, filler: Filler::Client }
+        drop(state);
+        Ticket { store: Arc::clone(self), key, number, requester, filler: Filler::Client }
     }
 
     /// Forgets resources that have changed. Answers to all earlier requests are too old now, except `but`, the one that
@@ -319,10 +319,10 @@ impl Store {
         if keys.is_empty() {
             return Forgotten::nothing();
         }
-        let mut books = self.books();
+        let mut state = self.state();
         for key in keys {
-            books.too_late(key, but);
-            books.pinned.remove(key);
+            state.too_late(key, but);
+            state.pinned.remove(key);
             self.objects.remove(key);
         }
         self.disk.as_ref().map_or(Forgotten::nothing(), |disk| disk.forget(keys))
@@ -344,12 +344,12 @@ impl Store {
         purge: &Purge,
         on_disk: impl FnOnce(&SiteDisk) -> (Vec<String>, Forgotten),
     ) -> (usize, Forgotten) {
-        let mut books = self.books();
-        let last = books.last;
-        for (_, asked) in books.asked.iter_mut().filter(|(key, _)| purge.covers(key)) {
+        let mut state = self.state();
+        let last = state.last;
+        for (_, asked) in state.asked.iter_mut().filter(|(key, _)| purge.covers(key)) {
             asked.forget(last, None);
         }
-        books.pinned.retain(|key, _| !purge.covers(key));
+        state.pinned.retain(|key, _| !purge.covers(key));
         let covered = self.objects.iter().map(|(key, _)| key).filter(|key| purge.covers(key));
         let covered: HashSet<CacheKey> = covered.collect();
         // First in memory: the writer may put what is there on the disk at any moment.
@@ -363,10 +363,16 @@ impl Store {
     }
 
     /// Stores a response in place of one with equal selecting fields.
-    fn insert(&self, books: &mut Books, key: &CacheKey, mut object: Object, sake: Sake) {
+    fn insert(
+        &self,
+        state: &mut StoreState,
+        key: &CacheKey,
+        mut object: Object,
+        requester: Requester,
+    ) {
         let largest = self.largest();
         if object.weight > largest || !object.stored.is_whole_with(object.body.len() as u64) {
-            books.pinned.remove(key);
+            state.pinned.remove(key);
             self.objects.remove(key);
             // No client was notified of a change: do not wait for the disk.
             drop(self.disk.as_ref().map(|disk| disk.forget(std::slice::from_ref(key))));
@@ -376,7 +382,7 @@ impl Store {
         let known = known.iter().flat_map(|entry| entry.variants.iter()).map(Arc::clone);
         let (replaced, mut kept): (Vec<_>, Vec<_>) =
             known.partition(|other| other.stored.selecting() == object.stored.selecting());
-        object.popularity = Popularity::of(replaced.first().map(|it| &it.popularity), sake);
+        object.popularity = Popularity::of(replaced.first().map(|it| &it.popularity), requester);
         let id = variant(object.stored.selecting().iter());
         if let Some(disk) = &self.disk {
             // A confirmed answer has the body that it had, which may have been written since.
@@ -385,7 +391,7 @@ impl Store {
             object.body_on_disk = confirmed.and_then(|it| disk.body(key, id).or(it.body_on_disk));
         }
         kept.push(Arc::new(object));
-        self.keep(books, key, kept);
+        self.keep(state, key, kept);
         // Only now: until here the older one could be written as the one in memory.
         if let Some(disk) = &self.disk {
             disk.outdate(key, id);
@@ -393,14 +399,14 @@ impl Store {
     }
 
     /// Keeps these variants of a resource, the latest ones if there are too many.
-    fn keep(&self, books: &mut Books, key: &CacheKey, mut kept: Vec<Arc<Object>>) {
+    fn keep(&self, state: &mut StoreState, key: &CacheKey, mut kept: Vec<Arc<Object>>) {
         let largest = self.largest();
         let pins = kept.last().is_some_and(|object| object.stored.is_pinned());
         let mut weight: u64 = kept.iter().map(|object| object.weight).sum();
         while kept.len() > VARIANTS || weight > largest {
             weight -= kept.remove(0).weight;
         }
-        let pinned = pins && books.pin(key, weight, self.bytes / PINNED);
+        let pinned = pins && state.pin(key, weight, self.bytes / PINNED);
         self.objects.insert(key.clone(), Entry { variants: kept.into(), pinned });
     }
 
@@ -421,7 +427,7 @@ impl Store {
     }
 }
 
-impl Books {
+impl StoreState {
     /// Answers to earlier requests for this resource are too old now, except the one that revealed the change.
     fn too_late(&mut self, key: &CacheKey, but: Option<&Ticket>) {
         let (last, but) = (self.last, but.map(|but| but.number));
@@ -456,25 +462,25 @@ impl Ticket {
     /// Stores the answer, unless its resource was forgotten since the request. An error that a client gets never
     /// replaces a page, nor does a redirect: the proxy requests the page by itself.
     pub(crate) fn store(&self, object: Object) {
-        let mut books = self.store.books();
+        let mut state = self.store.state();
         if self.filler == Filler::Client && self.store.has_a_page_before(&self.key, &object.stored)
         {
             return;
         }
-        if books.is_in_time(self) {
-            self.store.insert(&mut books, &self.key, object, self.sake);
+        if state.is_in_time(self) {
+            self.store.insert(&mut state, &self.key, object, self.requester);
         }
     }
 
     /// The answer says that the resource must not be cached, and nothing of it is stored: answers to earlier requests
     /// of others are too old.
     pub(crate) fn condemns_others(&self) {
-        self.store.books().too_late(&self.key, Some(self));
+        self.store.state().too_late(&self.key, Some(self));
     }
 
     /// Whether the same is being fetched for another client.
     pub(crate) fn has_company(&self) -> bool {
-        self.store.books().asked.get(&self.key).is_some_and(|asked| asked.count > 1)
+        self.store.state().asked.get(&self.key).is_some_and(|asked| asked.count > 1)
     }
 
     /// Forgets the resource, since the answer says so.
@@ -491,11 +497,11 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        let mut books = self.store.books();
-        if let Some(asked) = books.asked.get_mut(&self.key) {
+        let mut state = self.store.state();
+        if let Some(asked) = state.asked.get_mut(&self.key) {
             asked.count -= 1;
             if asked.count == 0 {
-                books.asked.remove(&self.key);
+                state.asked.remove(&self.key);
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::control::{Order, Reply, ask};
 use crate::supervisor::{ServerControl, Supervisor};
 
 /// Timeout for its answer. It may be busy starting.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Pause before another attempt to borrow a server.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -37,7 +37,7 @@ impl Successor {
     }
 
     /// The control of the server through it.
-    pub(crate) fn hands(self, clock: &Clock) -> ServerControl {
+    pub(crate) fn server_control(self, clock: &Clock) -> ServerControl {
         let probe = Probe::new(probe::Config::Controller, clock.clone());
         ServerControl { controller: Box::new(self), probe, neighbour: None }
     }
@@ -48,7 +48,7 @@ impl Successor {
             hint: "its log may say why",
             source,
         };
-        match self.clock.timeout(PATIENCE, ask(&self.socket, &order)).await {
+        match self.clock.timeout(TIMEOUT, ask(&self.socket, &order)).await {
             Ok(Ok(Reply::Error(why))) => Err(failed(IoError::other(why))),
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(error)) => Err(failed(IoError::other(error))),

@@ -104,7 +104,7 @@ struct Managed {
 /// The background part.
 struct Driver {
     supervisor: Arc<Supervisor>,
-    hands: Arc<ServerControl>,
+    server_control: Arc<ServerControl>,
     journal: Option<Journal>,
     shelf: Option<LessonsStore>,
     actions: mpsc::UnboundedReceiver<Action>,
@@ -144,7 +144,7 @@ impl Supervisor {
         clock: &Clock,
         settings: Settings,
         policy: AnyPolicy,
-        hands: ServerControl,
+        server_control: ServerControl,
         Records { journal, memory, shelf, meters, chronicle, handed }: Records,
     ) -> (Arc<Self>, JoinHandle<()>) {
         let now = clock.now();
@@ -184,11 +184,11 @@ impl Supervisor {
             supervisor.with(|managed, actions| managed.manager.take_over(now, &handed, actions));
             supervisor.phase.send_replace(supervisor.phase_now());
         }
-        let hands = Arc::new(hands);
+        let server_control = Arc::new(server_control);
         let driver = Driver {
             supervisor: Arc::clone(&supervisor),
-            listener: tokio::spawn(Arc::clone(&hands).listen(Arc::clone(&supervisor))),
-            hands,
+            listener: tokio::spawn(Arc::clone(&server_control).listen(Arc::clone(&supervisor))),
+            server_control,
             journal,
             shelf,
             actions: queue,
@@ -253,14 +253,14 @@ impl Supervisor {
     /// A request arrived: returns how to answer it. `asker` describes it, in case it wakes the server.
     pub(crate) fn admit(
         &self,
-        knock: &AdmissionRequest,
+        admission_request: &AdmissionRequest,
         asker: impl FnOnce() -> WakeCause,
     ) -> Route {
         let now = self.clock.now();
         self.with(|managed, actions| {
-            let route = managed.manager.admit(now, knock, actions);
+            let route = managed.manager.admit(now, admission_request, actions);
             if matches!(route, Route::Hold | Route::WaitingPage) && managed.askers.len() < ASKERS {
-                managed.askers.push((knock.id, asker()));
+                managed.askers.push((admission_request.id, asker()));
             }
             route
         })
@@ -441,10 +441,10 @@ impl Driver {
             old.task.abort();
         }
         let supervisor = Arc::clone(&self.supervisor);
-        let hands = Arc::clone(&self.hands);
+        let server_control = Arc::clone(&self.server_control);
         let is_wake = matches!(command, Command::Wake(_));
         let task = tokio::spawn(async move {
-            let report = hands.carry_out(command, &supervisor).await;
+            let report = server_control.carry_out(command, &supervisor).await;
             supervisor.report(report);
             if matches!(report, Report::Probed(..)) {
                 supervisor.probed.send_modify(|count| *count += 1);

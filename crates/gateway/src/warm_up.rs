@@ -32,7 +32,7 @@ use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::watch;
 
-use self::order::{Errand, Order};
+use self::order::{FetchReason, Order};
 use crate::exchange::Exchange;
 use crate::forward::Forwarding;
 use crate::hit::{Found, head_of};
@@ -43,7 +43,7 @@ use crate::own_request::{LONGEST, OwnRequest, fields_for, read_what_is_stored};
 use crate::request_body::Kept;
 use crate::serving::Serving;
 use crate::site::Site;
-use crate::store::Sake;
+use crate::store::Requester;
 
 /// Requests that waited for the server go first.
 const AFTER_WAKING: Duration = Duration::from_secs(1);
@@ -178,7 +178,7 @@ impl<'a> Period<'a> {
         while let Some(order) = next() {
             let exchange = self.begin().await;
             let _debt = self.serving.clock.owe();
-            let why = order.errand.why();
+            let why = order.reason.why();
             if let Some(result) = self.ask(order, exchange).await {
                 self.site().counters.warm_ups.count(why, result);
             }
@@ -207,38 +207,38 @@ impl<'a> Period<'a> {
     /// Sends the request to the server; returns the result, or nothing if no request was needed.
     async fn ask(&self, order: Order, exchange: Arc<Exchange>) -> Option<WarmedUp> {
         let (serving, site) = (self.serving, self.site());
-        let Order { key, errand, .. } = order;
-        let sake = match &errand {
-            Errand::Renew(object) => {
+        let Order { key, reason, .. } = order;
+        let requester = match &reason {
+            FetchReason::Renew(object) => {
                 object.tried.store(serving.timestamp().as_millis(), Ordering::Relaxed);
-                Sake::Renewal
+                Requester::Renewal
             }
-            Errand::Grant(_) if self.is_sated() => return None,
-            Errand::Grant(_) => {
+            FetchReason::Grant(_) if self.is_sated() => return None,
+            FetchReason::Grant(_) => {
                 site.wishes.remove(&key);
-                Sake::Of(ClientClass::Crawler)
+                Requester::Of(ClientClass::Crawler)
             }
-            Errand::Fetch(_) => {
+            FetchReason::Fetch(_) => {
                 if site.store.is_on_disk_only(&key, serving.timestamp()) {
                     site.store.bring_up(&key, serving.timestamp(), &site.rules).await;
                 }
-                Sake::Of(ClientClass::Crawler)
+                Requester::Of(ClientClass::Crawler)
             }
         };
         if !site.may_request(&key) {
             return None;
         }
-        let request = OwnRequest::new(&key, errand.fields()?, &site.rules, serving.clock.now())?;
+        let request = OwnRequest::new(&key, reason.fields()?, &site.rules, serving.clock.now())?;
         let find = || self.find(&key, &request);
         // Another request is fetching it already, or another variant of it.
-        if let Some(mut other) = site.flights.other(&key) {
+        if let Some(mut other) = site.shared_fetches.other(&key) {
             let _ = serving.clock.parked(serving.clock.timeout(LONGEST, other.changed())).await;
         }
         let found = find();
-        if !errand.is_needed(found.as_ref()) {
+        if !reason.is_needed(found.as_ref()) {
             return None;
         }
-        let flight = Mutex::new(site.flights.board(&key).first());
+        let shared_fetch = Mutex::new(site.shared_fetches.join(&key).first());
         let (site_index, key) = (self.index, Some(key.clone()));
         let OwnRequest { facts, parts } = &request;
         let forwarding = Forwarding {
@@ -248,8 +248,8 @@ impl<'a> Period<'a> {
             parts,
             key,
             found,
-            flight,
-            sake,
+            shared_fetch,
+            requester,
             filler: Filler::Proxy,
             expected: None,
         };
@@ -259,11 +259,11 @@ impl<'a> Period<'a> {
             Some(read_what_is_stored(response, site.store.largest()).await)
         };
         let read = Box::pin(serving.clock.timeout(LONGEST, answered)).await.ok().flatten();
-        if matches!(errand, Errand::Grant(_)) {
+        if matches!(reason, FetchReason::Grant(_)) {
             self.wished.fetch_add(read.unwrap_or(0), Ordering::Relaxed);
         }
         drop(forwarding);
-        Some(errand.result(find().as_ref().map(|found| &found.object), read.is_some()))
+        Some(reason.result(find().as_ref().map(|found| &found.object), read.is_some()))
     }
 
     /// What is stored that would answer the proxy's own request.

@@ -4,7 +4,7 @@ pub(crate) mod live;
 
 use std::time::Duration;
 
-use crate::pure::power_log::{Course, PowerLog, PowerLogError, PowerReading};
+use crate::pure::power_log::{Interpolation, PowerLog, PowerLogError, PowerReading};
 use nightwatt_energy::integration::{MEANS_TOUCH, Piece, Reading};
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
@@ -113,8 +113,8 @@ impl Series {
         for reading in &mut self.readings {
             reading.time = reading.time + later;
         }
-        let course = if self.means { Course::Means } else { Course::Instants };
-        PowerLog::with_gaps(self.readings, course, Duration::MAX, &self.broken)
+        let interpolation = if self.means { Interpolation::Means } else { Interpolation::Instants };
+        PowerLog::with_gaps(self.readings, interpolation, Duration::MAX, &self.broken)
     }
 }
 

@@ -169,7 +169,7 @@ impl Ipmi {
         match finished.map_err(|error| self.io(error))? {
             Finished::Ended(status) => Ok((printed, status.success())),
             Finished::TimedOut => {
-                let seconds = web::PATIENCE.as_secs();
+                let seconds = web::TIMEOUT.as_secs();
                 Err(MeterError::Silent { meter: self.meter.clone(), seconds })
             }
             // Its answer would come too late to be of use.

@@ -176,7 +176,7 @@ impl Mqtt {
                 return Ok(packet);
             }
             if never.readable_until(self.wire.socket(), until) != Woken::Readable {
-                let seconds = web::PATIENCE.as_secs();
+                let seconds = web::TIMEOUT.as_secs();
                 return Err(MeterError::Silent { meter: self.meter.clone(), seconds });
             }
             self.receive()?;

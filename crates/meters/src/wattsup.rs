@@ -40,7 +40,7 @@ const LONGEST: usize = 512;
 
 /// A meter that has not said anything has this much longer than its interval to do so, before the
 /// next speed is tried; one that is known to be there has a second.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 
 /// The channel of any Watts up? meter.
 pub(crate) fn channel() -> Channel {
@@ -188,7 +188,7 @@ impl WattsUp {
             }
         }
         let (baud, reserved) = (self.speeds[start.speed], RESERVED[start.reserved]);
-        let patience = if start.heard { Duration::from_secs(1) } else { PATIENCE };
+        let patience = if start.heard { Duration::from_secs(1) } else { TIMEOUT };
         start.until = Some(turn.now() + self.interval + patience);
         if baud != self.port.baud() {
             self.port.set_speed(baud)?;

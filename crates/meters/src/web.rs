@@ -32,7 +32,7 @@ pub(crate) const OPTIONS: [&str; 5] = [LOGIN[0], LOGIN[1], LOGIN[2], "ca", "inse
 const LONGEST_BODY: usize = 64 << 10;
 
 /// A device that has not answered within this is silent, however long the turn.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Even in a shorter turn a device gets this: else one that is slower than the user's interval
 /// would never be read. Turns missed are counted.
@@ -43,12 +43,12 @@ const REDIRECTS: u32 = 3;
 
 /// When all that is asked in a turn is to be answered.
 pub(crate) fn deadline(turn: &Turn<'_>) -> Mono {
-    monotonic() + turn.left().clamp(LEAST_PATIENCE, PATIENCE)
+    monotonic() + turn.left().clamp(LEAST_PATIENCE, TIMEOUT)
 }
 
 /// The same while a meter is opened.
 pub(crate) fn opening() -> Mono {
-    monotonic() + PATIENCE
+    monotonic() + TIMEOUT
 }
 
 /// The moment in the middle: what an answer tells was measured between question and answer.
@@ -172,7 +172,7 @@ impl Device {
     {
         let left = until.since(monotonic());
         if left.is_zero() {
-            return Err(self.silent(PATIENCE));
+            return Err(self.silent(TIMEOUT));
         }
         self.blocking.within(left, exchange).map_err(|Elapsed| self.silent(left))
     }

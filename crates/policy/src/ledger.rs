@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::metered::Metered;
 use self::pending::Pending;
-pub use self::pending::{Measure, PATIENCE};
+pub use self::pending::{Measure, READING_TIMEOUT};
 use self::shares::Shares;
 use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::{Joules, Watts};
@@ -336,10 +336,10 @@ impl Ledger {
         }
     }
 
-    /// Settles the time up to which every meter has spoken, or could have for [`PATIENCE`]; none
+    /// Settles the time up to which every meter has spoken, or could have for [`READING_TIMEOUT`]; none
     /// after the last turn if that is `provisional`. Returns the hours that ended.
     pub fn settle(&mut self, now: Now, provisional: bool) -> Vec<Hour> {
-        let waited = now.mono - PATIENCE;
+        let waited = now.mono - READING_TIMEOUT;
         let spoken = self.meters.iter().flatten().map(|meter| meter.reaches().max(waited));
         self.settle_to(now, spoken.min().unwrap_or(now.mono), provisional)
     }

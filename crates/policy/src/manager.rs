@@ -220,10 +220,10 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub fn admit(
         &mut self,
         now: Now,
-        knock: &AdmissionRequest,
+        admission_request: &AdmissionRequest,
         actions: &mut Vec<Action>,
     ) -> Route {
-        let AdmissionRequest { request, .. } = knock;
+        let AdmissionRequest { request, .. } = admission_request;
         let phase = self.lifecycle.phase();
         let retry = match phase {
             // Crawlers were already promised this very wake-up, or one that is under way.
@@ -238,20 +238,20 @@ impl<P: SleepPolicy> PowerManager<P> {
         let mut route =
             admission::route(request, phase, self.settings.waiting_page && self.is_far, retry);
         if matches!(route, Route::Hold | Route::WaitingPage) {
-            route = self.request_wakes(now, knock, route, actions);
+            route = self.request_wakes(now, admission_request, route, actions);
         }
         if matches!(route, Route::Later(_)) && request.want == Want::Robots {
-            route = self.robots_wake(now, knock, route, actions);
+            route = self.robots_wake(now, admission_request, route, actions);
         }
         if matches!(route, Route::Later(_)) && phase != Phase::Waking {
             route = Route::Later(self.crawl.promise(now));
         }
         if request.class.is_admitted() {
-            self.count(now, knock, route);
+            self.count(now, admission_request, route);
         }
         if route == Route::Forward {
             if request.class.is_admitted() {
-                self.begin(now, knock.network);
+                self.begin(now, admission_request.network);
             } else {
                 self.begin_as_guest();
             }
@@ -265,33 +265,33 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// Counts an admitted request for the promise and shows it to the policy.
-    fn count(&mut self, now: Now, knock: &AdmissionRequest, route: Route) {
+    fn count(&mut self, now: Now, admission_request: &AdmissionRequest, route: Route) {
         if matches!(route, Route::Hold | Route::WaitingPage) {
-            self.awake_budget.asked(now.mono, knock.network);
+            self.awake_budget.asked(now.mono, admission_request.network);
         }
-        let reopened = self.is_reopened(knock, route);
+        let reopened = self.is_reopened(admission_request, route);
         let delayed = match route {
             Route::Hold => {
-                let visitor = Some(knock.visitor);
-                self.held.push(Held { id: knock.id, arrived: now, visitor });
+                let visitor = Some(admission_request.visitor);
+                self.held.push(Held { id: admission_request.id, arrived: now, visitor });
                 false
             }
             Route::WaitingPage | Route::OverBudget { .. } | Route::Unavailable(_) => true,
             _ => false,
         };
-        self.sla.saw(now, knock.visitor, reopened);
+        self.sla.saw(now, admission_request.visitor, reopened);
         if delayed && !reopened {
             // A visit that is refused does not wait for a sleep to end.
             let waits = route == Route::WaitingPage;
-            self.sla.delayed(now, now, waits.then_some(knock.visitor));
+            self.sla.delayed(now, now, waits.then_some(admission_request.visitor));
         }
         self.delayed_this_sleep += u32::from(delayed);
         self.policy.observe(
             now,
             &Observation {
-                visitor: knock.visitor,
-                class: knock.request.class,
-                needs_server: knock.may_wake && knock.request.wakes(),
+                visitor: admission_request.visitor,
+                class: admission_request.request.class,
+                needs_server: admission_request.may_wake && admission_request.request.wakes(),
                 delayed: delayed || route == Route::Hold,
             },
         );
@@ -301,15 +301,16 @@ impl<P: SleepPolicy> PowerManager<P> {
     /// Whether this page was answered with a waiting page and is opened again. It was counted when it was
     /// first asked for: to count it twice would let the promise allow more delays for every page that is
     /// delayed.
-    fn is_reopened(&mut self, knock: &AdmissionRequest, route: Route) -> bool {
-        if knock.request.want != Want::Page {
+    fn is_reopened(&mut self, admission_request: &AdmissionRequest, route: Route) -> bool {
+        if admission_request.request.want != Want::Page {
             return false;
         }
-        let place = self.waiting_pages.iter().position(|&waiting| waiting == knock.visitor);
+        let place =
+            self.waiting_pages.iter().position(|&waiting| waiting == admission_request.visitor);
         if let Some(place) = place.filter(|_| route != Route::WaitingPage) {
             self.waiting_pages.swap_remove(place);
         } else if route == Route::WaitingPage && self.waiting_pages.len() < WAITING_PAGES {
-            self.waiting_pages.push(knock.visitor);
+            self.waiting_pages.push(admission_request.visitor);
         }
         place.is_some() && route != Route::WaitingPage
     }

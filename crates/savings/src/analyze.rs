@@ -1,7 +1,7 @@
 //! `nightwatt analyze`: what sleeping would save on a log, and whom it would delay.
 //!
 //! ```text
-//! traffic::scan ── requests in the order of time ──► Pass ── events ──► Crew: one job per policy
+//! traffic::scan ── requests in the order of time ──► Pass ── events ──► WorkerPool: one job per policy
 //!    (all cores)                                      │ classes, gaps,        (all cores)
 //!    sums that merge                                  │ caches
 //!                                                     ▼
@@ -16,7 +16,6 @@
 mod bills;
 mod charts;
 mod costs;
-mod crew;
 mod formats;
 mod hide;
 mod holes;
@@ -32,6 +31,7 @@ mod tables;
 mod url_rules;
 mod wakers;
 mod what_if;
+mod worker_pool;
 mod year;
 mod zones;
 
@@ -54,7 +54,6 @@ use nightwatt_traffic::traits::Rules;
 
 use self::costs::Costs;
 pub use self::costs::{CostTable, FrontierPoint};
-use self::crew::{Job, Purpose, SiteJob};
 pub use self::holes::Hole;
 use self::pass::Pass;
 pub use self::policy_figures::PolicyFigures;
@@ -63,6 +62,7 @@ pub use self::sla::SlaFigures;
 use self::wakers::Wakers;
 pub use self::wakers::{Caused, Waker, WakerFigures};
 pub use self::what_if::WhatIf;
+use self::worker_pool::{Job, Purpose, SiteJob};
 pub use self::year::YearFigures;
 use crate::error::Error;
 pub use crate::gaps::{GapBand, GapFigures};

@@ -384,8 +384,8 @@ impl<P: SleepPolicy> Run<P> {
                 self.count(arrived, visit, waited);
             }
             self.held = held;
-            for knock in std::mem::take(&mut self.waiting) {
-                self.reopen(&knock);
+            for admission_request in std::mem::take(&mut self.waiting) {
+                self.reopen(&admission_request);
             }
         }
         if change == Change::Failed {
@@ -401,11 +401,11 @@ impl<P: SleepPolicy> Run<P> {
 
     /// A page that waited is opened again: one more request to the server, and to the manager, but not
     /// one of those that the log counts.
-    fn reopen(&mut self, knock: &AdmissionRequest) {
+    fn reopen(&mut self, admission_request: &AdmissionRequest) {
         let now = self.world.now(self.now);
-        match self.manager.admit(now, knock, &mut self.actions) {
-            Route::Forward => self.manager.end(now, knock.network),
-            Route::WaitingPage => self.waiting.push(*knock),
+        match self.manager.admit(now, admission_request, &mut self.actions) {
+            Route::Forward => self.manager.end(now, admission_request.network),
+            Route::WaitingPage => self.waiting.push(*admission_request),
             _ => {}
         }
     }
@@ -439,7 +439,7 @@ impl<P: SleepPolicy> Run<P> {
     fn admit(&mut self, demand: &Demand) -> Route {
         let Demand { number, visitor, visit, client, request, recognised, .. } = *demand;
         let now = self.world.now(self.now);
-        let knock = AdmissionRequest {
+        let admission_request = AdmissionRequest {
             id: number,
             visitor,
             client,
@@ -448,7 +448,7 @@ impl<P: SleepPolicy> Run<P> {
             recognised,
             may_wake: true,
         };
-        let route = self.manager.admit(now, &knock, &mut self.actions);
+        let route = self.manager.admit(now, &admission_request, &mut self.actions);
         match route {
             Route::Forward if request.class.is_admitted() => {
                 self.manager.end(now, client);
@@ -468,7 +468,7 @@ impl<P: SleepPolicy> Run<P> {
             match route {
                 Route::Hold => self.held.push((self.now, visit)),
                 Route::WaitingPage => {
-                    self.waiting.push(knock);
+                    self.waiting.push(admission_request);
                     self.count(self.now, visit, true);
                 }
                 _ => self.count(self.now, visit, sent_away),

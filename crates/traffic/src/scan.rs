@@ -189,7 +189,7 @@ where
         .unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
         .max(1);
     let sources = Sources::look(logs, &options.reading, options.piece, &read);
-    let mut books = Books::new(logs, &sources, options);
+    let mut state = ScanState::new(logs, &sources, options);
     let on_the_way = 2 * workers + 2;
     let (permit, permits) = sync_channel::<()>(on_the_way);
     let (pieces, taken) = sync_channel::<(Piece, Batch)>(on_the_way);
@@ -207,13 +207,13 @@ where
         drop((parsed, buffer));
         // This call takes all ends of channels that this thread holds, so that no other thread waits for it.
         let ends = Ends { batches, permits, empty };
-        take(ends, &mut books, &read, &mut progress, &mut consume);
+        take(ends, &mut state, &read, &mut progress, &mut consume);
         for worker in workers {
-            books.summary.targets.merge(&joined(worker.join()));
+            state.summary.targets.merge(&joined(worker.join()));
         }
         joined(reader.join())
     });
-    books.close(sources)
+    state.close(sources)
 }
 
 /// What a thread made; if it panicked, so does this one.
@@ -288,7 +288,7 @@ const REUSED: usize = 4 << 20;
 /// The calling thread: takes batches in the order of pieces.
 fn take<F>(
     ends: Ends,
-    books: &mut Books,
+    state: &mut ScanState,
     read: &AtomicU64,
     progress: &mut impl FnMut(Progress),
     consume: &mut F,
@@ -307,24 +307,24 @@ fn take<F>(
             next += 1;
             // One more piece may be on its way.
             let _ = permits.try_recv();
-            books.enter(&mut batch);
-            let flow = books.order.push(batch, consume, &mut done);
+            state.enter(&mut batch);
+            let flow = state.order.push(batch, consume, &mut done);
             // Where there are enough of them already, or the reader has come to the end, they go: more
             // batches are done than are needed again, since `Order` puts what is left of many into one.
             let again = done.drain(..).filter(|batch| batch.cost() <= REUSED);
             again.for_each(|batch| drop(empty.try_send(batch)));
-            progress(books.progress(read));
+            progress(state.progress(read));
             if flow.is_break() {
-                books.stopped = true;
+                state.stopped = true;
                 return;
             }
         }
     }
-    books.stopped = books.order.finish(consume).is_break();
+    state.stopped = state.order.finish(consume).is_break();
 }
 
 /// What the calling thread keeps.
-struct Books {
+struct ScanState {
     order: Order,
     counts: Counts,
     summary: Summary,
@@ -334,7 +334,7 @@ struct Books {
     client_from: ClientFrom,
 }
 
-impl Books {
+impl ScanState {
     fn new(paths: &[PathBuf], sources: &Sources, options: &Options) -> Self {
         let size = |path: &PathBuf| match std::fs::metadata(path) {
             Ok(metadata) => metadata.is_file().then_some(metadata.len()),

@@ -44,7 +44,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
     },
     Layer {
         name: "cache",
-        modules: &["disk_cache", "flights", "refresh_queue", "store", "prefetch_queue"],
+        modules: &["disk_cache", "shared_fetches", "refresh_queue", "store", "prefetch_queue"],
     },
     Layer { name: "upstream", modules: &["body", "origin", "request_body"] },
     Layer {

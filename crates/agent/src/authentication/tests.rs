@@ -5,7 +5,7 @@ use crate::client::{Exchange, Progress};
 use crate::protocol::{Event, Facts, News, Outcome};
 
 const NOW: Duration = Duration::from_secs(1000);
-const PATIENCE: Duration = Duration::from_secs(9);
+const TIMEOUT: Duration = Duration::from_secs(9);
 
 fn key(byte: u8) -> Key {
     Key::new(&[byte; 32]).unwrap()
@@ -30,7 +30,7 @@ fn order(
     nonce: u8,
     now: Duration,
 ) -> (Exchange, Vec<u8>) {
-    let mut exchange = Exchange::new(key.clone(), Nonce([nonce; 16]), Verb::Sleep, PATIENCE);
+    let mut exchange = Exchange::new(key.clone(), Nonce([nonce; 16]), Verb::Sleep, TIMEOUT);
     let hello = exchange.message();
     let Verdict::Answer(challenge) = authenticator.receive(now, 0, proxy(), &hello) else {
         panic!()
@@ -170,7 +170,7 @@ fn a_message_of_the_agents_own_that_comes_back_is_refused() {
     let mut authenticator = authenticator();
     let (_, order) = order(&mut authenticator, &key(1), 7, NOW);
     let ticket = ticket(&authenticator.receive(NOW, 0, proxy(), &order));
-    let hello = Exchange::new(key(1), Nonce([8; 16]), Verb::State, PATIENCE).message();
+    let hello = Exchange::new(key(1), Nonce([8; 16]), Verb::State, TIMEOUT).message();
     let Verdict::Answer(challenge) = authenticator.receive(NOW, 0, proxy(), &hello) else {
         panic!()
     };
@@ -187,14 +187,14 @@ fn a_message_of_the_agents_own_that_comes_back_is_refused() {
 fn whoever_has_no_key_or_another_gets_no_answer() {
     let mut authenticator = authenticator();
     for stranger in [key(3), key(99)] {
-        let hello = Exchange::new(stranger, Nonce([7; 16]), Verb::State, PATIENCE).message();
+        let hello = Exchange::new(stranger, Nonce([7; 16]), Verb::State, TIMEOUT).message();
         assert_eq!(authenticator.receive(NOW, 0, proxy(), &hello), Verdict::Silence);
     }
     // Who only knows the key's name.
-    let mut forged = Exchange::new(key(3), Nonce([7; 16]), Verb::State, PATIENCE).message();
+    let mut forged = Exchange::new(key(3), Nonce([7; 16]), Verb::State, TIMEOUT).message();
     forged[6..14].copy_from_slice(&key(1).id().0);
     assert_eq!(authenticator.receive(NOW, 0, proxy(), &forged), Verdict::Silence);
-    let mut version_2 = Exchange::new(key(1), Nonce([7; 16]), Verb::State, PATIENCE).message();
+    let mut version_2 = Exchange::new(key(1), Nonce([7; 16]), Verb::State, TIMEOUT).message();
     version_2[3] = 2;
     assert_eq!(authenticator.receive(NOW, 0, proxy(), &version_2), Verdict::Silence);
     assert_eq!(authenticator.receive(NOW, 0, proxy(), b""), Verdict::Silence);
@@ -227,7 +227,7 @@ fn even_the_owner_of_a_key_cannot_make_it_grow() {
     for number in 0..2000_u16 {
         let mut nonce = [0; 16];
         nonce[..2].copy_from_slice(&number.to_be_bytes());
-        let mut exchange = Exchange::new(key(1), Nonce(nonce), Verb::Sleep, PATIENCE);
+        let mut exchange = Exchange::new(key(1), Nonce(nonce), Verb::Sleep, TIMEOUT);
         let Verdict::Answer(challenge) =
             authenticator.receive(NOW, 0, proxy(), &exchange.message())
         else {

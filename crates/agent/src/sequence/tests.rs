@@ -19,14 +19,14 @@ fn nonce() -> Nonce {
 }
 
 /// How long the client waits for the end of an order.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn ticket(number: u8) -> Ticket {
     // As authentication makes them.
     let mut authenticator = crate::authentication::Authenticator::new(vec![key()], key());
     let from = "10.0.0.1:4000".parse().unwrap();
     let mut exchange =
-        crate::client::Exchange::new(key(), Nonce([number; 16]), Verb::Sleep, PATIENCE);
+        crate::client::Exchange::new(key(), Nonce([number; 16]), Verb::Sleep, TIMEOUT);
     let crate::authentication::Verdict::Answer(challenge) =
         authenticator.receive(Duration::ZERO, 0, from, &exchange.message())
     else {
@@ -331,9 +331,9 @@ fn a_hook_before_the_sleep_of_others_sets_the_alarm_and_tells_the_proxies_first(
 fn what_was_ordered_is_not_done_when_nobody_waits_for_it_any_more() {
     let mut machine = Machine::new();
     let mut hasty = ticket(1);
-    hasty.until = since_boot(machine.now) + PATIENCE;
+    hasty.until = since_boot(machine.now) + TIMEOUT;
     machine.acts(|sequence, now, actions| sequence.order(now, hasty, Verb::Sleep, actions));
-    assert_eq!(machine.passes(PATIENCE + Duration::from_millis(1)), []);
+    assert_eq!(machine.passes(TIMEOUT + Duration::from_millis(1)), []);
     let refused = machine.is_checked(&[]);
     assert_eq!(
         (events(&refused), outcomes(&refused)),

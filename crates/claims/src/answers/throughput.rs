@@ -25,7 +25,7 @@ const CLIENTS: usize = 4;
 const TIME: Duration = Duration::from_secs(8);
 
 /// An exchange without progress for this time has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What was passed on.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -142,7 +142,7 @@ fn serve(
 /// One client: turn after turn of the mix over one connection.
 fn turns(clock: &Clock, proxy: SocketAddr, client: usize, until: Mono) -> io::Result<Passed> {
     let stream = TcpStream::connect(proxy)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_nodelay(true)?;
     let mut stream = BufReader::with_capacity(256 << 10, stream);
     let mut passed = Passed::default();

@@ -81,7 +81,7 @@ const SCHEMA: u32 = 1;
 const MODEL_TIME: Duration = Duration::from_secs(1);
 
 /// How long to wait for a meter's first reading; longer for a meter that reports rarely.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The meters that exist.
 #[derive(Debug, Serialize)]
@@ -219,7 +219,7 @@ fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, (String, Option<Str
         |error: nightwatt_meters::MeterError| (error.to_string(), error.hint().map(str::to_owned));
     let opened = Opened::open(host, spec).map_err(cannot)?;
     let is_modelled = opened.channels().iter().any(|channel| channel.is_modelled);
-    let until = monotonic() + PATIENCE.max(opened.interval(None).mul_f64(1.5));
+    let until = monotonic() + TIMEOUT.max(opened.interval(None).mul_f64(1.5));
     let quick = Some(Duration::from_millis(100));
     let sampler = Sampler::start_without_sinks(vec![opened], quick)
         .map_err(|error| (error.to_string(), None))?;

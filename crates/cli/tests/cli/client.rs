@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// Longer than anything here is held.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A whole answer.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ pub(crate) fn send(to: SocketAddr, head: &[u8], body: &[u8]) -> io::Result<Reply
 /// A connection that does not wait for ever.
 pub(crate) fn connect(to: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(to)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_nodelay(true)?;
     Ok(stream)
 }

@@ -20,7 +20,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// Whatever has not happened by then does not happen.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Names the folder of lists.
 const LISTS: &str = "NIGHTWATT_TCP_LISTS";
@@ -235,7 +235,7 @@ fn guardians(pid: u32) -> Vec<Pid> {
 
 /// Polls until this is so: there is no event for it.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let (stop, deadline) = (Stop::new().unwrap(), monotonic() + PATIENCE);
+    let (stop, deadline) = (Stop::new().unwrap(), monotonic() + TIMEOUT);
     while !is_so() {
         assert!(monotonic() < deadline, "in vain: {what}");
         stop.wait_until(monotonic() + Duration::from_millis(20));

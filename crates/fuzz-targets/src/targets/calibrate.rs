@@ -12,7 +12,7 @@ use nightwatt_measure::pure::calibrate::sync::{
 };
 use nightwatt_measure::pure::calibrate::utilisation::{UtilisationPoint, fit_utilisation};
 use nightwatt_measure::pure::meter_check::{CrossCalibration, Side, check_meter};
-use nightwatt_measure::pure::power_log::{Course, PowerLog, PowerReading};
+use nightwatt_measure::pure::power_log::{Interpolation, PowerLog, PowerReading};
 use nightwatt_measure::pure::spectrum::Welch;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -52,8 +52,8 @@ pub fn run(data: &[u8]) {
 
 fn logs(readings: &[PowerReading]) {
     let (first, second) = readings.split_at(readings.len() / 2);
-    for course in [Course::Instants, Course::Means] {
-        let Ok(log) = PowerLog::new(first.to_vec(), course, 5 * SECOND) else { continue };
+    for interpolation in [Interpolation::Instants, Interpolation::Means] {
+        let Ok(log) = PowerLog::new(first.to_vec(), interpolation, 5 * SECOND) else { continue };
         let cycles: Vec<SleepCycle> = second
             .chunks_exact(4)
             .map(|four| SleepCycle {
@@ -66,7 +66,7 @@ fn logs(readings: &[PowerReading]) {
             let _ = found.fit();
         }
         let _ = activity(&log, time_of(first.get(5)), &ActivityRule::default());
-        if let Ok(other) = PowerLog::new(readings.to_vec(), course, 5 * SECOND) {
+        if let Ok(other) = PowerLog::new(readings.to_vec(), interpolation, 5 * SECOND) {
             let _ = check_meter(&log, &other, 3 * SECOND);
         }
     }

@@ -19,7 +19,7 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::{Config, Gateway, Options};
 
 /// An answer that takes longer will never come.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// If no byte arrives within this time, the gateway may be waiting for more input.
 const LULL: Duration = Duration::from_millis(20);
 /// Asks for the end of the connection.
@@ -61,7 +61,7 @@ fn well_formed() {
 fn exchange(bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(*GATEWAY).expect("the gateway accepts connections");
     stream.set_nodelay(true).expect("no delay");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a time-out");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("a time-out");
     let mut answer = Vec::new();
     if bytes.len() % 4 == 3 {
         fail_if_hung(stream.write_all(bytes));
@@ -73,7 +73,7 @@ fn exchange(bytes: &[u8]) -> Vec<u8> {
         }
     }
     let _ = stream.shutdown(Shutdown::Write);
-    fail_if_hung(read(&mut stream, PATIENCE, &mut answer));
+    fail_if_hung(read(&mut stream, TIMEOUT, &mut answer));
     answer
 }
 
@@ -98,7 +98,7 @@ fn fail_if_hung(result: std::io::Result<()>) {
     if let Err(error) = result
         && matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
     {
-        panic!("the gateway neither answered nor closed within {PATIENCE:?}");
+        panic!("the gateway neither answered nor closed within {TIMEOUT:?}");
     }
 }
 
@@ -113,7 +113,7 @@ fn innocent(count: u64) {
         let mut stream = TcpStream::connect(*GATEWAY).expect("the gateway accepts connections");
         stream.write_all(request.as_bytes()).expect("the gateway listens");
         let mut answer = Vec::new();
-        fail_if_hung(read(&mut stream, PATIENCE, &mut answer));
+        fail_if_hung(read(&mut stream, TIMEOUT, &mut answer));
         well_formed();
         assert!(
             answer.starts_with(b"HTTP/1.1 200 "),
@@ -145,7 +145,7 @@ fn start() -> SocketAddr {
             std::future::pending::<()>().await;
         });
     });
-    let port = receiver.recv_timeout(PATIENCE).expect("the gateway starts");
+    let port = receiver.recv_timeout(TIMEOUT).expect("the gateway starts");
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 

@@ -17,7 +17,7 @@ use crate::config::DnsConfig;
 use crate::dns_update::{self as message, Signer, Text};
 
 /// Limit for one question.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a server is asked whether it has the record.
 const EVERY: Duration = Duration::from_secs(1);
@@ -190,7 +190,7 @@ impl<'a> Records<'a> {
             stream.read_exact(&mut answer).await?;
             Ok::<_, std::io::Error>(answer)
         };
-        match self.clock.timeout(PATIENCE, asking).await {
+        match self.clock.timeout(TIMEOUT, asking).await {
             Ok(answer) => answer.map_err(|error| failed(&error)),
             Err(_) => Err(failed(&"it does not answer within ten seconds")),
         }

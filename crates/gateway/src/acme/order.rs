@@ -15,7 +15,7 @@ use crate::proofs::Proofs;
 use crate::tls::identity::Identity;
 
 /// An authority checks from several places, which may be slow.
-const PATIENCE: RetryPolicy = RetryPolicy::new().timeout(Duration::from_mins(2));
+const TIMEOUT: RetryPolicy = RetryPolicy::new().timeout(Duration::from_mins(2));
 
 /// Why there is no certificate.
 #[derive(Debug, thiserror::Error)]
@@ -184,13 +184,13 @@ pub(super) async fn carry_out(
             challenge.set_ready().await?;
         }
     }
-    match order.poll_ready(&PATIENCE).await {
+    match order.poll_ready(&TIMEOUT).await {
         Ok(OrderStatus::Ready) => {}
         Ok(_) | Err(Error::Api(_)) => return Err(Failed::NotProved(why(&mut order).await)),
         Err(error) => return Err(error.into()),
     }
     let key = order.finalize().await?;
-    let chain = order.poll_certificate(&PATIENCE).await?;
+    let chain = order.poll_certificate(&TIMEOUT).await?;
     drop(given);
     Ok(format!("{chain}\n{key}"))
 }

@@ -28,9 +28,9 @@ use crate::facts::RequestId;
 use crate::forward::RETRY_EVERY;
 use crate::hold::{Held, ToHold, hold};
 use crate::origin::is_own_shortage;
-use crate::passthrough::books::Ended;
+use crate::passthrough::accounting::Ended;
 use crate::passthrough::line::falls_asleep;
-use crate::passthrough::{Stopped, knock, stops};
+use crate::passthrough::{Stopped, admission_request, stops};
 use crate::request_body::Spooling;
 use crate::serving::Serving;
 use crate::site::STARTING;
@@ -227,7 +227,7 @@ impl Session {
         self.service.supervisor().filter(|_| !self.serving.observe)
     }
 
-    fn sake(&self) -> ExchangeFor {
+    fn requester(&self) -> ExchangeFor {
         ExchangeFor::Client { network: self.network() }
     }
 
@@ -240,8 +240,8 @@ impl Session {
         let Some(supervisor) = self.watched() else {
             let shadow = self.service.ground.site().and_then(|site| site.shadow.as_ref());
             if let Some(shadow) = shadow.filter(|_| self.serving.observe) {
-                let knock = knock(number, self.client().ip());
-                let _ = self.would.set(shadow.admit(&knock, || self.cause(number)));
+                let admission_request = admission_request(number, self.client().ip());
+                let _ = self.would.set(shadow.admit(&admission_request, || self.cause(number)));
             }
             return Ok(None);
         };
@@ -259,14 +259,14 @@ impl Session {
     async fn wake(&self, supervisor: &Arc<Supervisor>, number: u64) -> Result<Hold, Outcome> {
         // Subscribed before the session is admitted, so that no later change is missed.
         let mut phase = supervisor.phase();
-        let knock = knock(number, self.client().ip());
-        match supervisor.admit(&knock, || self.cause(number)) {
-            Route::Forward => Ok(Some(Exchange::begun(supervisor, self.sake()))),
+        let admission_request = admission_request(number, self.client().ip());
+        match supervisor.admit(&admission_request, || self.cause(number)) {
+            Route::Forward => Ok(Some(Exchange::begun(supervisor, self.requester()))),
             // It may be that only its probe fails, and this service is up: then the client need not wait.
             Route::Hold if supervisor.may_be_up() => {
                 supervisor.gave_up(number);
-                supervisor.begin_for(self.sake());
-                Ok(Some(Exchange::begun(supervisor, self.sake())))
+                supervisor.begin_for(self.requester());
+                Ok(Some(Exchange::begun(supervisor, self.requester())))
             }
             Route::Hold => {
                 if supervisor.held() > self.serving.config.limits.held {
@@ -557,14 +557,14 @@ impl<'a> Forwarded<'a> {
             self.keep(None);
             return;
         };
-        let knock = knock(Supervisor::next_id(), session.client().ip());
-        let hold = if supervisor.admit_awake(&knock) {
-            Some(Exchange::begun(supervisor, session.sake()))
+        let admission_request = admission_request(Supervisor::next_id(), session.client().ip());
+        let hold = if supervisor.admit_awake(&admission_request) {
+            Some(Exchange::begun(supervisor, session.requester()))
         } else {
             Exchange::begin(supervisor, session.network()).or_else(|| {
                 supervisor.may_be_up().then(|| {
-                    supervisor.begin_for(session.sake());
-                    Exchange::begun(supervisor, session.sake())
+                    supervisor.begin_for(session.requester());
+                    Exchange::begun(supervisor, session.requester())
                 })
             })
         };

@@ -23,29 +23,18 @@ use nightwatt_traffic::Traits;
 
 use super::{Client, Given, Id, Plain, value_of};
 use crate::access::Answered;
-use crate::accounting::ANSWER;
-use crate::exchange::{Begun, Exchange, SILENT};
+use crate::accounting::{ANSWER, CLIENT_LEFT};
+use crate::exchange::{Admitted, Begun, Exchange, SILENT};
 use crate::facts::RequestId;
-use crate::flights::Boarding;
 use crate::origin;
 use crate::question::plain::{self, put_field};
 use crate::request_body::JUST_AFTER;
 use crate::request_rules::{self, Wanting, path_of};
 use crate::serving::Serving;
+use crate::shared_fetches::FetchRole;
 use crate::site::Site;
-use crate::slow_path::CLIENT_LEFT;
-use crate::store::Sake;
+use crate::store::Requester;
 use crate::supervisor::{ExchangeFor, Supervisor};
-
-/// A request that was admitted to its server.
-pub(crate) struct Admitted {
-    pub(crate) site: usize,
-    pub(crate) class: ClientClass,
-    pub(crate) arrived: Now,
-    pub(crate) number: u64,
-    pub(crate) needs_server: bool,
-    pub(crate) exchange: Arc<Exchange>,
-}
 
 /// A request that was sent to its server.
 pub(crate) struct Pass {
@@ -149,14 +138,15 @@ impl Client {
         let number = Supervisor::next_id();
         // A request to a server that is awake costs no budget.
         let (id, client, recognised, may_wake) = (number, budget, true, true);
-        let knock =
+        let admission_request =
             AdmissionRequest { id, visitor, client, network, request, recognised, may_wake };
-        if !site.supervisor.admit_awake(&knock) {
+        if !site.supervisor.admit_awake(&admission_request) {
             site.origin.leave(waiting);
             return None;
         }
         limits.count(arrived.mono, self.speaker.ip, budget);
-        let flight = is_anybodys.then(|| site.flights.board(&key)).and_then(Boarding::first);
+        let shared_fetch =
+            is_anybodys.then(|| site.shared_fetches.join(&key)).and_then(FetchRole::first);
         let needs_server = request.wakes();
         if needs_server {
             site.needs_server(arrived.mono, visitor);
@@ -170,8 +160,8 @@ impl Client {
             underway: Underway::new(waiting.connection, question),
             since: arrived.mono,
             requested: serving.timestamp(),
-            ticket: site.store.ask(key.clone(), Sake::Of(class)),
-            flight,
+            ticket: site.store.ask(key.clone(), Requester::Of(class)),
+            shared_fetch,
         };
         let admitted = Admitted { site: index, class, arrived, number, needs_server, exchange };
         let credential = plain.credential(head);
@@ -206,7 +196,7 @@ impl Client {
             return None;
         }
         // The slow path waits for another client's answer.
-        (!sender.is_anonymous() || site.flights.other(&key).is_none()).then_some(key)
+        (!sender.is_anonymous() || site.shared_fetches.other(&key).is_none()).then_some(key)
     }
 
     /// Polls a request that was sent to its server.
@@ -238,7 +228,7 @@ impl Client {
             Poll::Ready(Some(answer)) => answer,
         };
         if *is_anybodys && NotStorable::NoStore.is_of_the_resource(status) {
-            site.flights.note(key, false);
+            site.shared_fetches.note(key, false);
         }
         let now = serving.clock.now();
         self.given = Some(pass.given(Answered::Server, status, now));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::body::Watcher;
-use crate::flights::Flight;
 use crate::origin::{Loan, OriginPool};
 use crate::request_body::Sending;
+use crate::shared_fetches::SharedFetch;
 use crate::store::Collecting;
 
 /// Returns a connection to the pool when the answer, and the request before it, have passed completely.
@@ -32,14 +32,14 @@ pub(super) struct Keeping {
     /// Until the answer has passed, or has become too large.
     pub(super) kept: Option<Collecting>,
     /// Other requests wait for the result.
-    pub(super) flight: Option<Flight>,
+    pub(super) shared_fetch: Option<SharedFetch>,
 }
 
 impl Watcher for Keeping {
     fn passes(&mut self, part: &Bytes) {
         if self.kept.as_mut().is_some_and(|kept| !kept.take(part)) {
             self.kept = None;
-            self.flight = None;
+            self.shared_fetch = None;
         }
     }
 
@@ -47,6 +47,6 @@ impl Watcher for Keeping {
         if let Some(kept) = self.kept.take() {
             kept.finish();
         }
-        self.flight = None;
+        self.shared_fetch = None;
     }
 }

@@ -109,9 +109,10 @@ impl Running {
         let mut parking = JoinSet::new();
         for supervisor in self.gateway.supervisors() {
             let successor = Successor::new(supervisor, self.control.path());
-            let (supervisor, hands) = (Arc::clone(supervisor), successor.hands(supervisor.clock()));
+            let (supervisor, server_control) =
+                (Arc::clone(supervisor), successor.server_control(supervisor.clock()));
             parking.spawn(async move {
-                let handed = supervisor.park(hands).await;
+                let handed = supervisor.park(server_control).await;
                 Some((supervisor.name().to_owned(), handed?))
             });
         }

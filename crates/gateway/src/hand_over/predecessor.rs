@@ -13,7 +13,7 @@ use nightwatt_policy::lifecycle::Handed;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
 use super::{
-    LONGEST, LetGo, MOST_SOCKETS, Offer, PATIENCE, VERSION, WITHOUT_DATAGRAMS, WITHOUT_LOCK, Word,
+    LONGEST, LetGo, MOST_SOCKETS, Offer, TIMEOUT, VERSION, WITHOUT_DATAGRAMS, WITHOUT_LOCK, Word,
     parse,
 };
 use crate::control::Socket;
@@ -59,7 +59,7 @@ impl Predecessor {
             Err(error) if matches!(error.kind(), NotFound | ConnectionRefused) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         (&stream).write_all(b"{\"order\":\"hand-over\"}\n")?;
         let (line, mut sockets) = receive(&stream)?;
         let offer: Offer = read_offer(&line)?;

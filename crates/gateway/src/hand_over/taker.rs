@@ -7,7 +7,7 @@ use nightwatt_clock::Clock;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, Interest};
 
-use super::{LONGEST, MOST_SOCKETS, Offer, PATIENCE, Word, parse};
+use super::{LONGEST, MOST_SOCKETS, Offer, TIMEOUT, Word, parse};
 use crate::hand_over_error::HandOverError;
 
 /// Another process that wants to take over, as the running one sees it.
@@ -56,8 +56,8 @@ impl Taker {
         let mut line = String::new();
         let mut reader = tokio::io::BufReader::new((&mut self.stream).take(LONGEST));
         let read = reader.read_line(&mut line);
-        let read = clock.timeout(PATIENCE, read).await;
-        read.map_err(|_| HandOverError::Silent(PATIENCE))??;
+        let read = clock.timeout(TIMEOUT, read).await;
+        read.map_err(|_| HandOverError::Silent(TIMEOUT))??;
         parse(line.as_bytes())
     }
 }

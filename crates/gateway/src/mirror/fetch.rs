@@ -21,7 +21,7 @@ use crate::hold::Spool;
 use crate::own_request::{Fields, OwnRequest, OwnTarget};
 use crate::request_body::Kept;
 use crate::serving::Serving;
-use crate::store::Sake;
+use crate::store::Requester;
 
 /// Time limit of a request: the server's sleep waits for it.
 const LONGEST: Duration = Duration::from_secs(30);
@@ -62,9 +62,9 @@ impl Fetcher<'_> {
             parts: &request.parts,
             key: None,
             found: None,
-            flight: Mutex::default(),
+            shared_fetch: Mutex::default(),
             // The cache stores nothing of it.
-            sake: Sake::Of(ClientClass::Crawler),
+            requester: Requester::Of(ClientClass::Crawler),
             filler: Filler::Proxy,
             expected: None,
         };

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::coop::consume_budget;
 
-use super::course::{Course, Hold};
+use super::connecting::{Connecting, Hold};
 use super::{Outcome, Stopped, broken_off, stops};
 use crate::config::Asleep;
 use crate::exchange::Exchange;
@@ -27,7 +27,7 @@ const PART: usize = 16 << 10;
 
 /// A connection that was put through.
 pub(super) struct Line<'a> {
-    course: &'a Course<'a>,
+    connecting: &'a Connecting<'a>,
     activity: Mutex<Activity>,
     /// Keeps the server awake, as long as the connection counts.
     exchange: Mutex<Hold>,
@@ -62,16 +62,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn new(course: &'a Course<'a>, exchange: Hold) -> Self {
-        let (config, limits) = (&course.service.config, &course.serving.config.limits);
+    pub(super) fn new(connecting: &'a Connecting<'a>, exchange: Hold) -> Self {
+        let (config, limits) = (&connecting.service.config, &connecting.serving.config.limits);
         let idle_timeout = config.idle_timeout.unwrap_or(limits.tunnel_idle);
-        let now = course.serving.clock.now().mono;
+        let now = connecting.serving.clock.now().mono;
         Self {
-            activity: Mutex::new(Activity::new(course.service.keep_awake, idle_timeout, now)),
+            activity: Mutex::new(Activity::new(connecting.service.keep_awake, idle_timeout, now)),
             exchange: Mutex::new(exchange),
             rearm: Notify::new(),
             sent: AtomicU64::new(0),
-            course,
+            connecting,
         }
     }
 
@@ -89,8 +89,8 @@ impl<'a> Line<'a> {
         server: TcpStream,
         stopped: &Stopped,
     ) -> Outcome {
-        let _open = self.course.service.tally.opens();
-        if self.course.service.config.asleep == Asleep::Reset {
+        let _open = self.connecting.service.tally.opens();
+        if self.connecting.service.config.asleep == Asleep::Reset {
             // Data for a server that sleeps may wake it.
             watch_over(&server);
         }
@@ -101,7 +101,7 @@ impl<'a> Line<'a> {
             () = self.drained(stopped) => Outcome::Stopped,
         };
         if !lock(&self.activity).keeps() {
-            self.course.service.tally.stirs();
+            self.connecting.service.tally.stirs();
         }
         if outcome != Outcome::Passed {
             reset(&client);
@@ -211,7 +211,7 @@ impl<'a> Line<'a> {
             }
             Ok(())
         };
-        let (tally, length) = (&self.course.service.tally, bytes.len() as u64);
+        let (tally, length) = (&self.connecting.service.tally, bytes.len() as u64);
         match from {
             From::Client => {
                 tokio::select! {
@@ -235,7 +235,7 @@ impl<'a> Line<'a> {
     /// One end has sent everything: notifies the other. That sends no byte and wakes no server: a sleeping server with
     /// a kept connection is notified when it is awake.
     async fn end(&self, from: From, source: &TcpStream, sink: &TcpStream) -> Result<(), Cut> {
-        let service = self.course.service;
+        let service = self.connecting.service;
         let may_sleep = from == From::Client
             && service.config.asleep == Asleep::Keep
             && !lock(&self.activity).keeps();
@@ -254,17 +254,17 @@ impl<'a> Line<'a> {
 
     /// Bytes moved: a connection that had released its server requests it again.
     async fn moved(&self, from: From, source: &TcpStream) -> Result<(), Outcome> {
-        let course = self.course;
+        let connecting = self.connecting;
         if !self.stirs() {
             return Ok(());
         }
-        let exchange = match (from, course.service.supervisor()) {
+        let exchange = match (from, connecting.service.supervisor()) {
             (_, None) => None,
-            (From::Client, Some(_)) => course.ask_again(source).await?,
+            (From::Client, Some(_)) => connecting.ask_again(source).await?,
             // The server sends, so it is awake, whatever its believed state.
             (From::Server, Some(supervisor)) => {
-                let begun = Exchange::begin(supervisor, course.network())
-                    .or_else(|| supervisor.may_be_up().then(|| course.begun(supervisor)));
+                let begun = Exchange::begin(supervisor, connecting.network())
+                    .or_else(|| supervisor.may_be_up().then(|| connecting.begun(supervisor)));
                 if begun.is_none() {
                     self.let_go();
                     return Ok(());
@@ -281,10 +281,10 @@ impl<'a> Line<'a> {
 
     /// Notes that bytes move. True if the connection had released its server.
     fn stirs(&self) -> bool {
-        let now = self.course.serving.clock.now().mono;
+        let now = self.connecting.serving.clock.now().mono;
         let stirs = lock(&self.activity).moved(now);
         if stirs {
-            self.course.service.tally.stirs();
+            self.connecting.service.tally.stirs();
             self.rearm.notify_one();
         }
         stirs
@@ -292,7 +292,7 @@ impl<'a> Line<'a> {
 
     fn let_go(&self) {
         lock(&self.activity).let_go();
-        self.course.service.tally.falls_quiet();
+        self.connecting.service.tally.falls_quiet();
         let exchange = lock(&self.exchange).take();
         // Not under the lock: its end notifies the supervisor.
         drop(exchange);
@@ -300,7 +300,7 @@ impl<'a> Line<'a> {
 
     /// Runs the timers; returns when the connection has to be closed.
     async fn time(&self) {
-        let clock = &self.course.serving.clock;
+        let clock = &self.connecting.serving.clock;
         loop {
             let next = lock(&self.activity).next_timer();
             tokio::select! {
@@ -321,14 +321,14 @@ impl<'a> Line<'a> {
     async fn drained(&self, stopped: &Stopped) {
         stops(stopped).await;
         if lock(&self.activity).keeps() {
-            let serving = self.course.serving;
+            let serving = self.connecting.serving;
             serving.clock.sleep(serving.config.limits.drain).await;
         }
     }
 
     /// The supervisor of the server, unless it is not touched.
     fn watched(&self) -> Option<&Arc<Supervisor>> {
-        let Course { serving, service, .. } = self.course;
+        let Connecting { serving, service, .. } = self.connecting;
         service.supervisor().filter(|_| !serving.observe)
     }
 
@@ -344,7 +344,7 @@ impl<'a> Line<'a> {
             }
         };
         let goes = async {
-            match (self.watched(), self.course.service.config.asleep) {
+            match (self.watched(), self.connecting.service.config.asleep) {
                 (None, _) => std::future::pending().await,
                 (Some(supervisor), Asleep::Reset) => falls_asleep(supervisor).await,
                 (Some(supervisor), Asleep::Keep) => self.outlasts(supervisor).await,

@@ -1,12 +1,12 @@
 use super::*;
 
-fn door(services: &str) -> Door {
+fn door(services: &str) -> PassthroughListener {
     let text = format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
          power.simulated = {{}}\n{services}"
     );
     let config = Config::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
-    let mut doors = Door::all(&config);
+    let mut doors = PassthroughListener::all(&config);
     assert_eq!(doors.len(), 1);
     Arc::into_inner(doors.remove(0).1).unwrap()
 }

@@ -88,7 +88,7 @@ impl PoolServer {
         let probe = server.probe_config();
         let probes_http = matches!(probe, probe::Config::Http(_));
         let away = !server.is_on_this_machine() && !observe;
-        let hands = ServerControl {
+        let server_control = ServerControl {
             controller,
             probe: Probe::new(probe, (*clock).clone()),
             neighbour: away.then(|| neighbour(server, clock)).flatten(),
@@ -106,8 +106,14 @@ impl PoolServer {
         let records = common.records(&server.name, [meter.clone(), None], rates)?;
         let wake_timeout = server.wake_timeout(&kind);
         let settings = settings(server, &kind, wake_timeout);
-        let (supervisor, task) =
-            Supervisor::start(&server.name, clock, settings, Box::new(AlwaysOn), hands, records);
+        let (supervisor, task) = Supervisor::start(
+            &server.name,
+            clock,
+            settings,
+            Box::new(AlwaysOn),
+            server_control,
+            records,
+        );
         tasks.push(task);
         tasks.extend(guest.map(|guest| tokio::spawn(guest.follow(Arc::clone(&supervisor)))));
         let limits = site.limits.over(&config.limits);
@@ -190,7 +196,7 @@ fn on_others_bill(kind: &ServerKind) -> ServerKind {
     }
 }
 
-type Controlled = (Box<dyn Controller>, Option<machine::Guest>);
+type Controlled = (Box<dyn Controller>, Option<machine::MachineUse>);
 
 fn controller_of(
     server: &ServerConfig,

@@ -17,7 +17,7 @@ pub(crate) struct Whole(pub(crate) Arc<ServerPool>);
 
 impl Whole {
     /// How to control it.
-    pub(crate) fn hands(pool: &Arc<ServerPool>) -> ServerControl {
+    pub(crate) fn server_control(pool: &Arc<ServerPool>) -> ServerControl {
         ServerControl {
             controller: Box::new(Self(Arc::clone(pool))),
             probe: Probe::new(probe::Config::Controller, pool.clock.clone()),

@@ -8,7 +8,7 @@ use nightwatt_policy::frontier::Frontier;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::Controller;
 
-use super::{AnyPolicy, Site, hands, scenario, settings, waiting_page};
+use super::{AnyPolicy, Site, scenario, server_control, settings, waiting_page};
 use crate::admittance::Admittance;
 use crate::common::Common;
 use crate::compress::Compressor;
@@ -16,7 +16,7 @@ use crate::config::{AccessConfig, Limits, SiteConfig};
 use crate::error::StartError;
 use crate::https;
 use crate::in_use::InUse;
-use crate::machine::{Guest, Machine};
+use crate::machine::{Machine, MachineUse};
 use crate::mirror::Mirror;
 use crate::origin::OriginPool;
 use crate::paths::Paths;
@@ -30,16 +30,16 @@ impl Site {
         common: &Common<'_>,
         controller: Option<Box<dyn Controller>>,
         machine: Option<&Machine>,
-    ) -> Result<(Self, Retuning, Option<Guest>), StartError> {
+    ) -> Result<(Self, Retuning, Option<MachineUse>), StartError> {
         let old = &self.config;
         let scenario = scenario(site, common, self.pool.as_deref());
         let waiting_page = waiting_page(site)?;
         let is_elsewhere = controller.is_some()
             || (&old.power, &old.on, &old.probe) != (&site.power, &site.on, &site.probe)
             || old.origin != site.origin;
-        let (hands, guest) = if is_elsewhere && self.pool.is_none() {
-            let (hands, guest) = hands(site, common, controller, machine)?;
-            (Some(hands), guest)
+        let (server_control, guest) = if is_elsewhere && self.pool.is_none() {
+            let (server_control, guest) = server_control(site, common, controller, machine)?;
+            (Some(server_control), guest)
         } else {
             (None, None)
         };
@@ -47,7 +47,8 @@ impl Site {
         let supervisor = Arc::clone(&self.supervisor);
         let (policy, learns) = self.next_policy(site, common);
         let new_probes = !self.asks_alike(site);
-        let retuning = Retuning { supervisor, settings, policy, learns, hands, new_probes };
+        let retuning =
+            Retuning { supervisor, settings, policy, learns, server_control, new_probes };
         let connects_alike = self.connects_alike(site, common);
         let origin =
             if connects_alike { Arc::clone(&self.origin) } else { self.new_origin(site, common)? };
@@ -71,7 +72,7 @@ impl Site {
             wishes,
             mirror: self.next_mirror(site, &rules, common),
             rules,
-            flights: Arc::clone(&self.flights),
+            shared_fetches: Arc::clone(&self.shared_fetches),
             classifier: self.next_classifier(site),
             presence: Arc::clone(&self.presence),
             admittance: self.next_admittance(site)?,

@@ -12,9 +12,9 @@ use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_policy::manager::AdmissionRequest;
 
-use super::{Asked, CLIENT_LEFT};
+use super::Asked;
 use crate::access::Answered;
-use crate::accounting::{How, close};
+use crate::accounting::{CLIENT_LEFT, How, close};
 use crate::admittance::{self, Comer, Denial, Refused, Shown};
 use crate::answers;
 use crate::body::Answer;

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use http::Response;
 use nightwatt_policy::admission::ClientClass;
 
-use super::CLIENT_LEFT;
 use crate::access::Answered;
-use crate::accounting::{How, close};
+use crate::accounting::{CLIENT_LEFT, How, close};
 use crate::body::Answer;
 use crate::facts::Facts;
 use crate::serving::Serving;

@@ -12,11 +12,11 @@ use tokio::sync::watch;
 
 use super::{Asked, CacheLookup};
 use crate::exchange::Exchange;
-use crate::flights::Flight;
 use crate::forward::Forwarding;
 use crate::hit::Found;
 use crate::refresh_queue::Wanted;
-use crate::store::Sake;
+use crate::shared_fetches::SharedFetch;
+use crate::store::Requester;
 
 impl Asked<'_> {
     /// Whether the answer suits every anonymous client.
@@ -26,21 +26,25 @@ impl Asked<'_> {
     }
 
     /// Another client's request for the same, if that may be waited for.
-    pub(super) fn other_flight(&self, key: Option<&CacheKey>) -> Option<watch::Receiver<()>> {
+    pub(super) fn other_fetch(&self, key: Option<&CacheKey>) -> Option<watch::Receiver<()>> {
         let key = key.filter(|_| self.is_anybodys())?;
         let mirror = self.site().mirror.as_ref();
         if mirror.is_some_and(|it| it.is_bypassed(self.facts.budget)) {
             // That request may be older than what the client has changed.
             return None;
         }
-        self.site().flights.other(key)
+        self.site().shared_fetches.other(key)
     }
 
-    /// The flight that other requests for the same wait for, if they may.
-    pub(super) fn flight(&self, key: Option<&CacheKey>, exchange: &Exchange) -> Option<Flight> {
+    /// The fetch that other requests for the same wait for, if they may.
+    pub(super) fn shared_fetch(
+        &self,
+        key: Option<&CacheKey>,
+        exchange: &Exchange,
+    ) -> Option<SharedFetch> {
         let boarded = key.filter(|_| self.is_anybodys());
-        let board = |key| self.site().flights.board(key).first();
-        exchange.take_flight().or_else(|| boarded.and_then(board))
+        let board = |key| self.site().shared_fetches.join(key).first();
+        exchange.take_shared_fetch().or_else(|| boarded.and_then(board))
     }
 
     /// Renews the resource in the background: now if the server is awake, else when it is.
@@ -73,7 +77,7 @@ impl Asked<'_> {
     pub(super) fn forwarding(
         &self,
         CacheLookup { key, found }: CacheLookup,
-        flight: Option<Flight>,
+        shared_fetch: Option<SharedFetch>,
     ) -> Forwarding<'_> {
         Forwarding {
             serving: self.serving,
@@ -82,8 +86,8 @@ impl Asked<'_> {
             parts: self.parts,
             key,
             found,
-            flight: Mutex::new(flight),
-            sake: Sake::Of(self.class),
+            shared_fetch: Mutex::new(shared_fetch),
+            requester: Requester::Of(self.class),
             filler: Filler::Client,
             expected: None,
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderValue, Method};
 use nightwatt_httpcache::{CacheKey, RequestHead, Rules, Stored, Timestamp};
 
-use super::{Object, Popularity, Sake, Store, VARIANTS};
+use super::{Object, Popularity, Requester, Store, VARIANTS};
 use crate::disk_cache::SiteDisk;
 use crate::disk_cache::index::Variant;
 use crate::disk_cache::record::Meta;
@@ -36,7 +36,7 @@ impl Store {
             return;
         };
         // As for a request to the server: if it is forgotten from now on, this is too old.
-        let ticket = self.ask(key.clone(), Sake::Renewal);
+        let ticket = self.ask(key.clone(), Requester::Renewal);
         let read = disk.read(key).await;
         let is_there = !read.is_empty();
         let objects = read.into_iter().filter_map(|(meta, body, variant)| {
@@ -50,18 +50,18 @@ impl Store {
         if is_there && objects.is_empty() {
             drop(disk.forget(std::slice::from_ref(key)));
         }
-        let mut books = self.books();
-        if books.is_in_time(&ticket) {
+        let mut state = self.state();
+        if state.is_in_time(&ticket) {
             // A newer answer may have come meanwhile, and have left the memory again.
             objects.retain(|(variant, _)| disk.still_has(key, variant));
             let objects = objects.into_iter().map(|(_, object)| object).collect();
-            self.restore(&mut books, key, objects);
+            self.restore(&mut state, key, objects);
         }
-        drop(books);
+        drop(state);
     }
 
     /// What is in memory by now is newer.
-    fn restore(&self, books: &mut super::Books, key: &CacheKey, objects: Vec<Arc<Object>>) {
+    fn restore(&self, state: &mut super::StoreState, key: &CacheKey, objects: Vec<Arc<Object>>) {
         let known = self.objects.peek(key);
         let known: Vec<_> =
             known.iter().flat_map(|it| it.variants.iter()).map(Arc::clone).collect();
@@ -77,7 +77,7 @@ impl Store {
             return;
         }
         kept.extend(known);
-        self.keep(books, key, kept);
+        self.keep(state, key, kept);
     }
 }
 
@@ -121,7 +121,7 @@ mod tests {
     use crate::config::DiskConfig;
     use crate::disk_cache::DiskCache;
 
-    const SAKE: Sake = Sake::Of(ClientClass::Human);
+    const SAKE: Requester = Requester::Of(ClientClass::Human);
 
     const NOW: Timestamp = Timestamp::from_secs(1_767_225_600);
 

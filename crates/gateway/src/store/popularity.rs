@@ -6,7 +6,7 @@ use nightwatt_policy::admission::ClientClass;
 
 /// Who needs the server's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sake {
+pub(crate) enum Requester {
     /// A client of this class.
     Of(ClientClass),
     /// No client: a stored answer is renewed.
@@ -32,11 +32,11 @@ impl Popularity {
     }
 
     /// The popularity of an answer that replaces `known`.
-    pub(crate) fn of(known: Option<&Self>, sake: Sake) -> Self {
+    pub(crate) fn of(known: Option<&Self>, requester: Requester) -> Self {
         let known = known.map_or(0, Self::get);
-        Self(AtomicU64::new(match sake {
-            Sake::Of(class) => known + Self::worth(class),
-            Sake::Renewal => known / 2,
+        Self(AtomicU64::new(match requester {
+            Requester::Of(class) => known + Self::worth(class),
+            Requester::Renewal => known / 2,
         }))
     }
 
@@ -63,7 +63,7 @@ mod tests {
     fn renewals(mut popularity: Popularity) -> u32 {
         let mut renewals = 0;
         while popularity.get() > 0 {
-            popularity = Popularity::of(Some(&popularity), Sake::Renewal);
+            popularity = Popularity::of(Some(&popularity), Requester::Renewal);
             renewals += 1;
         }
         renewals
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_person_is_worth_28_renewals_a_crawler_25_a_scanner_none() {
-        let of = |class| renewals(Popularity::of(None, Sake::Of(class)));
+        let of = |class| renewals(Popularity::of(None, Requester::Of(class)));
         assert_eq!(of(ClientClass::Human), 28);
         assert_eq!(of(ClientClass::Api), 28);
         assert_eq!(of(ClientClass::Crawler), 25);
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn whoever_asks_again_counts_again() {
-        let popularity = Popularity::of(None, Sake::Of(ClientClass::Human));
+        let popularity = Popularity::of(None, Requester::Of(ClientClass::Human));
         for _ in 0..3 {
             popularity.asked(ClientClass::Human);
         }

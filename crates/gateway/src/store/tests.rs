@@ -7,7 +7,7 @@ use super::*;
 
 const MB: u64 = 1 << 20;
 
-const SAKE: Sake = Sake::Of(ClientClass::Human);
+const SAKE: Requester = Requester::Of(ClientClass::Human);
 
 fn key(path: &str) -> CacheKey {
     KeyRules::default().key("example.org", path).unwrap()
@@ -183,7 +183,7 @@ fn what_is_forgotten_is_not_brought_back_by_an_older_answer() {
     change.store(object("/a", 1));
     assert!(hits(&store, "/a"));
     drop((before, other, after, old, change));
-    assert!(store.books().asked.is_empty());
+    assert!(store.state().asked.is_empty());
 }
 
 #[test]
@@ -260,7 +260,7 @@ proptest! {
             fetch(&store, &format!("{pinned}{number}"), bytes);
             let (_, weight) = store.size();
             prop_assert!(weight <= MB, "{} bytes", weight);
-            let pinned: u64 = store.books().pinned.values().sum();
+            let pinned: u64 = store.state().pinned.values().sum();
             prop_assert!(pinned <= MB / PINNED);
         }
     }

@@ -47,7 +47,7 @@ pub(super) struct Underway {
 
 /// The state of a driver while another process controls its server.
 pub(super) struct Parked {
-    hands: Arc<ServerControl>,
+    server_control: Arc<ServerControl>,
     shelf: Option<LessonsStore>,
     chronicle: Option<HistoryLog>,
 }
@@ -69,7 +69,7 @@ pub(crate) struct Retuning {
     /// Where it stores what it learns.
     pub(crate) learns: Learns,
     /// Another control of the server.
-    pub(crate) hands: Option<ServerControl>,
+    pub(crate) server_control: Option<ServerControl>,
     /// Its probes of use are others.
     pub(crate) new_probes: bool,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Retuning {
 impl Retuning {
     /// Applies it.
     pub(crate) fn commit(self) {
-        let Self { supervisor, settings, policy, learns, hands, new_probes } = self;
+        let Self { supervisor, settings, policy, learns, server_control, new_probes } = self;
         let now = supervisor.clock.now();
         supervisor.with(|managed, _| {
             managed.manager.retune(now, settings, policy);
@@ -89,8 +89,8 @@ impl Retuning {
         if let Learns::Elsewhere(shelf) = learns {
             supervisor.call(Call::Learn(shelf));
         }
-        if let Some(hands) = hands {
-            supervisor.call(Call::Reach(hands));
+        if let Some(server_control) = server_control {
+            supervisor.call(Call::Reach(server_control));
         }
     }
 }
@@ -118,11 +118,11 @@ impl Supervisor {
         self.call(Call::Write);
     }
 
-    /// Leaves the server to another process, through which `hands` controls it from now on, and stops writing. Returns
+    /// Leaves the server to another process, through which `server_control` works from now on, and stops writing. Returns
     /// the state for that process; nothing if the driver has ended.
-    pub(crate) async fn park(&self, hands: ServerControl) -> Option<Handed> {
+    pub(crate) async fn park(&self, server_control: ServerControl) -> Option<Handed> {
         let (answer, answered) = oneshot::channel();
-        self.call(Call::Park(hands, answer));
+        self.call(Call::Park(server_control, answer));
         answered.await.ok()
     }
 
@@ -160,17 +160,17 @@ impl Driver {
         match call {
             Call::Ping(answer) => drop(answer.send(())),
             Call::Write => self.write(None, None),
-            Call::Leave => self.hands.controller.leave(),
+            Call::Leave => self.server_control.controller.leave(),
             Call::Retuned => self.watch_for_slowness(),
-            Call::Reach(hands) => {
-                self.reach(Arc::new(hands));
+            Call::Reach(server_control) => {
+                self.reach(Arc::new(server_control));
                 let now = self.supervisor.clock.now();
                 self.supervisor
                     .with(|managed, actions| managed.manager.controller_changed(now, actions));
             }
             Call::Learn(place) => self.shelf = place,
-            Call::Park(hands, answer) => {
-                let handed = self.park(hands).await;
+            Call::Park(server_control, answer) => {
+                let handed = self.park(server_control).await;
                 let _ = answer.send(handed);
             }
             Call::Resume(journal) => self.resume(journal),
@@ -178,17 +178,17 @@ impl Driver {
     }
 
     /// Controls the server through these from now on. Returns the previous control.
-    fn reach(&mut self, hands: Arc<ServerControl>) -> Arc<ServerControl> {
+    fn reach(&mut self, server_control: Arc<ServerControl>) -> Arc<ServerControl> {
         if let Some(command) = self.command.take() {
             command.task.abort();
         }
         self.listener.abort();
-        let old = std::mem::replace(&mut self.hands, Arc::clone(&hands));
-        self.listener = tokio::spawn(hands.listen(Arc::clone(&self.supervisor)));
+        let old = std::mem::replace(&mut self.server_control, Arc::clone(&server_control));
+        self.listener = tokio::spawn(server_control.listen(Arc::clone(&self.supervisor)));
         old
     }
 
-    async fn park(&mut self, hands: ServerControl) -> Handed {
+    async fn park(&mut self, server_control: ServerControl) -> Handed {
         self.catch_up();
         if let Some(command) = &mut self.command {
             let _ = self.supervisor.clock.timeout(COMMAND_ENDS, &mut command.task).await;
@@ -201,8 +201,8 @@ impl Driver {
         let handed = self.supervisor.lock().manager.hand_over(now, carried_out);
         self.journal = None;
         let (place, chronicle) = (self.shelf.take(), self.supervisor.chronicle().take());
-        let hands = self.reach(Arc::new(hands));
-        self.parked = Some(Parked { hands, shelf: place, chronicle });
+        let server_control = self.reach(Arc::new(server_control));
+        self.parked = Some(Parked { server_control, shelf: place, chronicle });
         // From now on its knowledge of the server comes from the other process.
         self.supervisor.with(|managed, actions| managed.manager.controller_changed(now, actions));
         handed
@@ -216,10 +216,10 @@ impl Driver {
     }
 
     fn resume(&mut self, journal: Option<Journal>) {
-        let Some(Parked { hands, shelf, chronicle }) = self.parked.take() else { return };
+        let Some(Parked { server_control, shelf, chronicle }) = self.parked.take() else { return };
         (self.journal, self.shelf) = (journal, shelf);
         *self.supervisor.chronicle() = chronicle;
-        self.reach(hands);
+        self.reach(server_control);
         let now = self.supervisor.clock.now();
         self.supervisor.with(|managed, actions| managed.manager.controller_changed(now, actions));
     }

@@ -52,11 +52,11 @@ impl Supervisor {
     }
 
     /// Lets a request without a stored answer through, and begins its exchange, if the server is awake.
-    pub(crate) fn admit_awake(&self, knock: &AdmissionRequest) -> bool {
+    pub(crate) fn admit_awake(&self, admission_request: &AdmissionRequest) -> bool {
         let now = self.clock.now();
         self.with(|managed, actions| {
             managed.manager.phase() == Phase::Awake
-                && managed.manager.admit(now, knock, actions) == Route::Forward
+                && managed.manager.admit(now, admission_request, actions) == Route::Forward
         })
     }
 
@@ -66,9 +66,9 @@ impl Supervisor {
     }
 
     /// The same, on behalf of the given client.
-    pub(crate) fn begin_for(&self, sake: ExchangeFor) {
+    pub(crate) fn begin_for(&self, requester: ExchangeFor) {
         let now = self.clock.now();
-        self.with(|managed, _| match sake {
+        self.with(|managed, _| match requester {
             ExchangeFor::Client { network } => managed.manager.begin(now, network),
             ExchangeFor::Guest => managed.manager.begin_as_guest(),
         });
@@ -90,9 +90,9 @@ impl Supervisor {
     }
 
     /// Ends an exchange that was begun on behalf of the given client.
-    pub(crate) fn end_for(&self, sake: ExchangeFor) {
+    pub(crate) fn end_for(&self, requester: ExchangeFor) {
         let now = self.clock.now();
-        self.with(|managed, _| match sake {
+        self.with(|managed, _| match requester {
             ExchangeFor::Client { network } => managed.manager.end(now, network),
             ExchangeFor::Guest => managed.manager.end_as_guest(now),
         });

@@ -16,12 +16,12 @@ use crate::store::Object;
 /// A request of the proxy's own.
 pub(super) struct Order {
     pub(super) key: CacheKey,
-    pub(super) errand: Errand,
+    pub(super) reason: FetchReason,
     popularity: u64,
     stale_for: Duration,
 }
 
-pub(super) enum Errand {
+pub(super) enum FetchReason {
     /// For a stored answer.
     Renew(Arc<Object>),
     /// For a page that is not stored.
@@ -34,25 +34,25 @@ impl Order {
     pub(super) fn renew(key: CacheKey, object: Arc<Object>, now: Timestamp) -> Self {
         let popularity = object.popularity.get();
         let stale_for = object.stored.freshness().staleness(now);
-        Self { key, errand: Errand::Renew(object), popularity, stale_for }
+        Self { key, reason: FetchReason::Renew(object), popularity, stale_for }
     }
 
     pub(super) fn grant(wish: Prefetch) -> Self {
         let (key, popularity) = (wish.key.clone(), wish.popularity());
-        Self { key, errand: Errand::Grant(wish), popularity, stale_for: Duration::ZERO }
+        Self { key, reason: FetchReason::Grant(wish), popularity, stale_for: Duration::ZERO }
     }
 
     pub(super) fn fetch(key: CacheKey, coding: &'static str) -> Self {
-        let errand = Errand::Fetch(coding);
-        Self { key, errand, popularity: u64::MAX, stale_for: Duration::ZERO }
+        let reason = FetchReason::Fetch(coding);
+        Self { key, reason, popularity: u64::MAX, stale_for: Duration::ZERO }
     }
 
     pub(super) const fn is_renewal(&self) -> bool {
-        matches!(self.errand, Errand::Renew(_))
+        matches!(self.reason, FetchReason::Renew(_))
     }
 }
 
-impl Errand {
+impl FetchReason {
     pub(super) const fn why(&self) -> Why {
         match self {
             Self::Renew(_) => Why::Stale,

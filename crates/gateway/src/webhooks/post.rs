@@ -26,7 +26,7 @@ use crate::error::UnusableWebhook;
 const SIGNATURE: HeaderName = HeaderName::from_static("nightwatt-signature");
 
 /// Timeout for a receiver's answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pauses between attempts; after the last one the event is lost, and that is logged.
 const PAUSES: [Duration; 5] = [
@@ -44,7 +44,7 @@ enum Refused {
     Status(StatusCode),
     #[error("{0}")]
     Broken(String),
-    #[error("nothing was answered within {} s", PATIENCE.as_secs())]
+    #[error("nothing was answered within {} s", TIMEOUT.as_secs())]
     Silent,
 }
 
@@ -115,7 +115,7 @@ impl Post {
         let mut pauses = PAUSES.into_iter();
         loop {
             let debt = self.clock.owe();
-            let refused = match self.clock.timeout(PATIENCE, self.send(body.clone())).await {
+            let refused = match self.clock.timeout(TIMEOUT, self.send(body.clone())).await {
                 Ok(Ok(())) => return,
                 Ok(Err(refused)) => refused,
                 Err(_) => Refused::Silent,

@@ -17,7 +17,7 @@ use super::Figures;
 use crate::error::Error;
 
 /// A collector gets this long to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes of the longest answer.
 const LONGEST: usize = 1 << 20;
@@ -92,9 +92,9 @@ impl Exporter {
         let ask = Ask { method: Method::POST, path, headers: &headers, body: body.into() };
         let mut client = Client::new(Server::new(authority, None), LONGEST);
         let blocking = Blocking::new().map_err(|error| error.to_string())?;
-        match blocking.within(PATIENCE, client.ask(&ask)) {
+        match blocking.within(TIMEOUT, client.ask(&ask)) {
             Ok(answer) => answer.map(|it| it.status).map_err(|error| error.to_string()),
-            Err(Elapsed) => Err(format!("no answer within {PATIENCE:?}")),
+            Err(Elapsed) => Err(format!("no answer within {TIMEOUT:?}")),
         }
     }
 }

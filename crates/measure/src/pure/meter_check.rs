@@ -15,7 +15,7 @@ use serde::{Serialize, Serializer};
 
 pub use self::cross::{CrossCalibration, Side};
 pub use self::relation::Relation;
-use crate::pure::power_log::{Course, PowerLog};
+use crate::pure::power_log::{Interpolation, PowerLog};
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::stats::percentile;
 use nightwatt_energy::time::Mono;
@@ -191,9 +191,9 @@ fn shifted_pairs<'a>(
     meter.readings().iter().filter_map(move |reading| {
         let since = before.replace(reading.time);
         let to = shifted(reading.time, -lag)?;
-        let value = match meter.course() {
-            Course::Instants => reference.at(to)?.get(),
-            Course::Means => {
+        let value = match meter.interpolation() {
+            Interpolation::Instants => reference.at(to)?.get(),
+            Interpolation::Means => {
                 let since = since?;
                 // Of a gap's length the reading is no mean.
                 meter.energy(since, reading.time)?;

@@ -21,7 +21,7 @@ pub struct PowerReading {
 
 /// What a reading says of the time before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Course {
+pub enum Interpolation {
     /// Readings are of an instant; in between power runs straight.
     Instants,
     /// Readings are means over the time since the reading before; the first has no such time.
@@ -49,7 +49,7 @@ pub enum PowerLogError {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PowerLog {
     readings: Vec<PowerReading>,
-    course: Course,
+    interpolation: Interpolation,
     /// Per reading: energy from the first to it, gaps left out.
     energy: Vec<f64>,
     /// Indices of the readings that follow a gap.
@@ -60,17 +60,17 @@ impl PowerLog {
     /// Takes readings; two further apart than `longest` have a gap between them.
     pub fn new(
         readings: Vec<PowerReading>,
-        course: Course,
+        interpolation: Interpolation,
         longest: Duration,
     ) -> Result<Self, PowerLogError> {
-        Self::with_gaps(readings, course, longest, &[])
+        Self::with_gaps(readings, interpolation, longest, &[])
     }
 
     /// The same, with gaps before further readings, by their indices in ascending order: a meter that
     /// was reset, a host that slept.
     pub fn with_gaps(
         readings: Vec<PowerReading>,
-        course: Course,
+        interpolation: Interpolation,
         longest: Duration,
         broken: &[usize],
     ) -> Result<Self, PowerLogError> {
@@ -88,16 +88,16 @@ impl PowerLog {
                 if time > longest || broken.binary_search(&index).is_ok() {
                     gaps.push(index);
                 } else {
-                    let mean = match course {
-                        Course::Instants => 0.5 * (before.power + reading.power).get(),
-                        Course::Means => reading.power.get(),
+                    let mean = match interpolation {
+                        Interpolation::Instants => 0.5 * (before.power + reading.power).get(),
+                        Interpolation::Means => reading.power.get(),
                     };
                     sum += mean * time.as_secs_f64();
                 }
             }
             energy.push(sum);
         }
-        Ok(Self { readings, course, energy, gaps })
+        Ok(Self { readings, interpolation, energy, gaps })
     }
 
     /// The readings.
@@ -106,8 +106,8 @@ impl PowerLog {
     }
 
     /// What the readings say of the time between them.
-    pub const fn course(&self) -> Course {
-        self.course
+    pub const fn interpolation(&self) -> Interpolation {
+        self.interpolation
     }
 
     /// Number of gaps.
@@ -131,7 +131,7 @@ impl PowerLog {
     pub fn at(&self, time: Mono) -> Option<Watts> {
         let after = self.index_at(time);
         let reading = self.readings.get(after)?;
-        if reading.time == time && (self.course == Course::Instants || after == 0) {
+        if reading.time == time && (self.interpolation == Interpolation::Instants || after == 0) {
             return Some(reading.power);
         }
         let before = after.checked_sub(1)?;
@@ -139,9 +139,9 @@ impl PowerLog {
             return None;
         }
         let earlier = self.readings[before];
-        Some(match self.course {
-            Course::Means => reading.power,
-            Course::Instants => {
+        Some(match self.interpolation {
+            Interpolation::Means => reading.power,
+            Interpolation::Instants => {
                 let share = time.since(earlier.time).as_secs_f64()
                     / reading.time.since(earlier.time).as_secs_f64();
                 earlier.power + (reading.power - earlier.power) * share
@@ -172,9 +172,9 @@ impl PowerLog {
             return Some(self.energy[after]);
         }
         let missing = reading.time.since(time).as_secs_f64();
-        let mean = match self.course {
-            Course::Means => reading.power.get(),
-            Course::Instants => 0.5 * (self.at(time)? + reading.power).get(),
+        let mean = match self.interpolation {
+            Interpolation::Means => reading.power.get(),
+            Interpolation::Instants => 0.5 * (self.at(time)? + reading.power).get(),
         };
         Some(self.energy[after] - mean * missing)
     }
@@ -193,17 +193,17 @@ mod tests {
         Mono(Duration::from_secs_f64(seconds))
     }
 
-    fn log(points: &[(f64, f64)], course: Course) -> PowerLog {
+    fn log(points: &[(f64, f64)], interpolation: Interpolation) -> PowerLog {
         let reading =
             |&(time, power): &(f64, f64)| PowerReading { time: at(time), power: Watts(power) };
         let readings = points.iter().map(reading).collect();
-        PowerLog::new(readings, course, Duration::from_secs(10)).unwrap()
+        PowerLog::new(readings, interpolation, Duration::from_secs(10)).unwrap()
     }
 
     #[test]
     fn a_ramp_integrates_to_its_triangle_at_any_cut() {
         // P = 2 t, sampled unevenly: from a to b it is b^2 - a^2.
-        let log = log(&[(0.0, 0.0), (1.0, 2.0), (4.0, 8.0), (5.5, 11.0)], Course::Instants);
+        let log = log(&[(0.0, 0.0), (1.0, 2.0), (4.0, 8.0), (5.5, 11.0)], Interpolation::Instants);
         for (a, b) in [(0.0, 5.5), (0.25, 0.75), (0.5, 4.5), (1.0, 4.0), (2.0, 2.0)] {
             let energy = log.energy(at(a), at(b)).unwrap().get();
             assert!((energy - (b * b - a * a)).abs() < 1e-9, "{a} {b}: {energy}");
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn means_hold_over_the_time_before_them() {
         // 5 W over the first second, 1 W over the next three.
-        let log = log(&[(0.0, 99.0), (1.0, 5.0), (4.0, 1.0)], Course::Means);
+        let log = log(&[(0.0, 99.0), (1.0, 5.0), (4.0, 1.0)], Interpolation::Means);
         assert_eq!(log.energy(at(0.0), at(4.0)), Some(Joules(8.0)));
         assert_eq!(log.energy(at(0.5), at(2.0)), Some(Joules(3.5)));
         assert_eq!(log.at(at(0.5)), Some(Watts(5.0)));
@@ -224,8 +224,8 @@ mod tests {
     #[test]
     fn nothing_is_said_of_gaps_nor_beyond_the_ends() {
         let points = [(0.0, 1.0), (5.0, 1.0), (20.0, 1.0), (25.0, 1.0)];
-        for course in [Course::Instants, Course::Means] {
-            let log = log(&points, course);
+        for interpolation in [Interpolation::Instants, Interpolation::Means] {
+            let log = log(&points, interpolation);
             assert_eq!(log.gaps(), 1);
             assert_eq!(log.energy(at(0.0), at(5.0)), Some(Joules(5.0)));
             assert_eq!(log.energy(at(20.0), at(25.0)), Some(Joules(5.0)));
@@ -243,7 +243,8 @@ mod tests {
     fn a_reading_that_nothing_is_known_before_is_behind_a_gap_however_close() {
         let reading = |time: f64, power: f64| PowerReading { time: at(time), power: Watts(power) };
         let readings = (0..5).map(|second| reading(f64::from(second), 7.0)).collect();
-        let log = PowerLog::with_gaps(readings, Course::Means, Duration::from_secs(10), &[2]);
+        let log =
+            PowerLog::with_gaps(readings, Interpolation::Means, Duration::from_secs(10), &[2]);
         let log = log.unwrap();
         assert_eq!(log.energy(at(0.0), at(1.0)), Some(Joules(7.0)));
         assert_eq!(log.energy(at(2.0), at(4.0)), Some(Joules(14.0)));
@@ -253,7 +254,7 @@ mod tests {
     #[test]
     fn readings_out_of_order_and_without_a_figure_are_refused() {
         let reading = |time: f64, power: f64| PowerReading { time: at(time), power: Watts(power) };
-        let new = |readings| PowerLog::new(readings, Course::Instants, Duration::MAX);
+        let new = |readings| PowerLog::new(readings, Interpolation::Instants, Duration::MAX);
         let twice = new(vec![reading(1.0, 1.0), reading(1.0, 1.0)]);
         assert_eq!(twice, Err(PowerLogError::NotAscending { reading: 1 }));
         let nan = new(vec![reading(0.0, 1.0), reading(1.0, f64::NAN)]);
@@ -277,8 +278,8 @@ mod tests {
                     (time, power)
                 })
                 .collect();
-            let course = if means { Course::Means } else { Course::Instants };
-            let log = log(&points, course);
+            let interpolation = if means { Interpolation::Means } else { Interpolation::Instants };
+            let log = log(&points, interpolation);
             let (first, last) = (points[0].0, points[points.len() - 1].0);
             // Whole milliseconds, so that both sides cut at the same place.
             let cut = |share: f64| ((first + share * (last - first)) * 1000.0).round() / 1000.0;

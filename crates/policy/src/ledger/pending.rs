@@ -9,7 +9,7 @@ use nightwatt_energy::time::Mono;
 /// How long the ledger waits for a meter's energy of a time; then that time is modelled, for good. Longer
 /// than the checkpoint of meters that count by themselves (a minute), and short enough for an hour without a
 /// meter to be marked as such.
-pub const PATIENCE: Duration = Duration::from_mins(15);
+pub const READING_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// No meter that says more than this is believed: it is more than any one machine can draw.
 const MOST: Watts = Watts(100_000.0);
@@ -49,7 +49,7 @@ impl Measure {
     fn is_plausible(&self) -> bool {
         let time = self.to.since(self.from);
         !time.is_zero()
-            && time <= PATIENCE
+            && time <= READING_TIMEOUT
             && self.joules.get() >= 0.0
             && self.joules <= MOST * time
             && self.uncertainty.get() >= 0.0

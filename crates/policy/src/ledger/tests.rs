@@ -137,7 +137,7 @@ fn a_plug_that_dies_for_good_leaves_all_to_the_model_after_a_while() {
     plug(&mut ledger, Part::Server, (0, 100), 65.0);
     ledger.settle(at(500), false);
     assert_eq!(ledger.settled(Mono::from_secs(500)).span().as_secs(), 100, "it may yet speak");
-    let now = PATIENCE.as_secs() + 700;
+    let now = READING_TIMEOUT.as_secs() + 700;
     ledger.settle(at(now), false);
     let settled = ledger.settled(Mono::from_secs(now));
     assert_eq!((settled.span().as_secs(), settled.server_metered.time().as_secs()), (700, 100));

@@ -37,8 +37,8 @@ pub struct Payer {
 }
 
 impl Payer {
-    const fn of(knock: &AdmissionRequest) -> Self {
-        let AdmissionRequest { client, network, recognised, request, .. } = *knock;
+    const fn of(admission_request: &AdmissionRequest) -> Self {
+        let AdmissionRequest { client, network, recognised, request, .. } = *admission_request;
         Self { client, network, recognised, wants_proof: matches!(request.want, Want::Proof) }
     }
 
@@ -140,8 +140,12 @@ fn charges(payer: &Payer) -> impl Iterator<Item = (Budget, u64)> {
 
 impl<P: SleepPolicy> PowerManager<P> {
     /// Charges a wake-up to the budgets that it falls under, unless one of them is spent.
-    pub(super) fn spend(&mut self, now: Now, knock: &AdmissionRequest) -> Option<Route> {
-        let payer = Payer::of(knock);
+    pub(super) fn spend(
+        &mut self,
+        now: Now,
+        admission_request: &AdmissionRequest,
+    ) -> Option<Route> {
+        let payer = Payer::of(admission_request);
         let spent = self.spent(now.mono, &payer);
         if let Some(SpentBudget { budget, wait }) = spent.into_iter().max_by_key(|it| it.wait) {
             return Some(Route::OverBudget { budget, wait });

@@ -105,11 +105,11 @@ impl Story {
         }
     }
 
-    fn knock(&mut self, second: u64, class: ClientClass, cached: Cached) -> Route {
+    fn admit(&mut self, second: u64, class: ClientClass, cached: Cached) -> Route {
         self.until(second);
         self.next_id += 1;
         let request = Request { class, want: Want::Other, cached };
-        let knock = AdmissionRequest {
+        let asked = AdmissionRequest {
             id: self.next_id,
             visitor: Visitor(1),
             client: 1,
@@ -119,7 +119,7 @@ impl Story {
             may_wake: true,
         };
         let mut actions = Vec::new();
-        let route = self.manager.admit(self.now, &knock, &mut actions);
+        let route = self.manager.admit(self.now, &asked, &mut actions);
         self.obey(&mut actions);
         if route == Route::Hold {
             self.manager.begin(self.now, 1);
@@ -135,7 +135,7 @@ impl Story {
     }
 
     fn ask(&mut self, second: u64) -> Route {
-        self.knock(second, ClientClass::Human, Cached::Nothing)
+        self.admit(second, ClientClass::Human, Cached::Nothing)
     }
 }
 
@@ -159,10 +159,10 @@ fn it_sleeps_after_the_minimum_on_time_and_wakes_for_whoever_needs_it() {
 fn crawlers_scanners_and_monitors_do_not_wake_it() {
     let mut story = Story::without_sla();
     story.until(100);
-    assert!(matches!(story.knock(101, ClientClass::Crawler, Cached::Nothing), Route::Later(_)));
-    assert_eq!(story.knock(102, ClientClass::Scanner, Cached::Nothing), Route::Refuse);
-    assert_eq!(story.knock(103, ClientClass::Monitor, Cached::Nothing), Route::State);
-    assert_eq!(story.knock(104, ClientClass::Human, Cached::Stale), Route::Stale);
+    assert!(matches!(story.admit(101, ClientClass::Crawler, Cached::Nothing), Route::Later(_)));
+    assert_eq!(story.admit(102, ClientClass::Scanner, Cached::Nothing), Route::Refuse);
+    assert_eq!(story.admit(103, ClientClass::Monitor, Cached::Nothing), Route::State);
+    assert_eq!(story.admit(104, ClientClass::Human, Cached::Stale), Route::Stale);
     assert_eq!(story.manager.phase(), Phase::Asleep);
     assert_eq!(story.causes, []);
 }
@@ -170,12 +170,12 @@ fn crawlers_scanners_and_monitors_do_not_wake_it() {
 #[test]
 fn a_crawler_that_comes_back_when_told_is_served() {
     let mut story = Story::without_sla();
-    let Route::Later(wait) = story.knock(4 * 3600, ClientClass::Crawler, Cached::Nothing) else {
+    let Route::Later(wait) = story.admit(4 * 3600, ClientClass::Crawler, Cached::Nothing) else {
         panic!("the server should sleep")
     };
     assert!(wait <= Duration::from_hours(24));
     let back = 4 * 3600 + wait.as_secs();
-    assert_eq!(story.knock(back, ClientClass::Crawler, Cached::Nothing), Route::Forward);
+    assert_eq!(story.admit(back, ClientClass::Crawler, Cached::Nothing), Route::Forward);
     assert_eq!(story.causes, [Cause::CrawlWindow]);
     // 03:00 the next day to 03:10, and no longer.
     story.until(86_400 + 3 * 3600 + 599);
@@ -398,7 +398,7 @@ proptest::proptest! {
             for (gap, class, cached) in &gaps {
                 second += gap;
                 let cached = if *cached { Cached::Stale } else { Cached::Nothing };
-                story.knock(second, ClientClass::ALL[*class], cached);
+                story.admit(second, ClientClass::ALL[*class], cached);
                 if background {
                     let awake = story.manager.phase() == Phase::Awake;
                     assert_eq!(story.manager.begin_background(), awake);
@@ -422,7 +422,7 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
     for second in (51..60).step_by(3) {
         let crawler =
             Request { class: ClientClass::Crawler, want: Want::Other, cached: Cached::Nothing };
-        let knock = AdmissionRequest {
+        let asked = AdmissionRequest {
             id: 0,
             visitor: Visitor(2),
             client: 2,
@@ -432,7 +432,7 @@ fn whoever_may_not_wake_the_server_does_not_keep_it_awake_either() {
             may_wake: true,
         };
         story.until(second);
-        assert_eq!(story.manager.admit(story.now, &knock, &mut Vec::new()), Route::Forward);
+        assert_eq!(story.manager.admit(story.now, &asked, &mut Vec::new()), Route::Forward);
         story.manager.end_as_guest(story.now);
     }
     story.until(60);
@@ -487,7 +487,7 @@ fn a_page_that_is_opened_again_is_no_further_request() {
     story.until(100);
     assert_eq!(story.manager.phase(), Phase::Asleep);
     let page = Request { class: ClientClass::Human, want: Want::Page, cached: Cached::Nothing };
-    let knock = AdmissionRequest {
+    let asked = AdmissionRequest {
         id: 7,
         visitor: Visitor(7),
         client: 7,
@@ -497,13 +497,13 @@ fn a_page_that_is_opened_again_is_no_further_request() {
         may_wake: true,
     };
     let mut actions = Vec::new();
-    assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::WaitingPage);
+    assert_eq!(story.manager.admit(story.now, &asked, &mut actions), Route::WaitingPage);
     story.obey(&mut actions);
     assert_eq!(story.manager.sla_use(story.now).requests, Some((10, 1)));
     // Opened again, and once more later: the first is the page that waited, the second is new.
     for (second, seen) in [(101, 10), (102, 11)] {
         story.until(second);
-        assert_eq!(story.manager.admit(story.now, &knock, &mut actions), Route::Forward);
+        assert_eq!(story.manager.admit(story.now, &asked, &mut actions), Route::Forward);
         story.manager.end(story.now, 7);
         assert_eq!(story.manager.sla_use(story.now).requests, Some((seen, 1)));
     }

@@ -16,7 +16,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub(super) fn request_wakes(
         &mut self,
         now: Now,
-        knock: &AdmissionRequest,
+        admission_request: &AdmissionRequest,
         route: Route,
         actions: &mut Vec<Action>,
     ) -> Route {
@@ -28,12 +28,12 @@ impl<P: SleepPolicy> PowerManager<P> {
             Phase::Waking | Phase::Unknown => {}
             Phase::FallingAsleep if self.wake_cause.is_some() => {}
             _ => {
-                if let Some(refusal) = self.spend(now, knock) {
+                if let Some(refusal) = self.spend(now, admission_request) {
                     return refusal;
                 }
             }
         }
-        self.wake(now, Cause::Request(knock.id), actions);
+        self.wake(now, Cause::Request(admission_request.id), actions);
         route
     }
 
@@ -43,7 +43,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     pub(super) fn robots_wake(
         &mut self,
         now: Now,
-        knock: &AdmissionRequest,
+        admission_request: &AdmissionRequest,
         refusal: Route,
         actions: &mut Vec<Action>,
     ) -> Route {
@@ -51,7 +51,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         if !is_waking && now.mono < self.robots_wake_at {
             return refusal;
         }
-        let route = self.request_wakes(now, knock, Route::Hold, actions);
+        let route = self.request_wakes(now, admission_request, Route::Hold, actions);
         if route != Route::Hold {
             return refusal;
         }

@@ -39,7 +39,7 @@ async fn listen<const N: usize>(
 }
 
 /// With all the time that a busy machine may need.
-const PATIENCE: Duration = Duration::from_secs(1000);
+const TIMEOUT: Duration = Duration::from_secs(1000);
 
 fn http(address: &str, path: &str, timeout: Duration) -> Config {
     let Ok(Config::Http(mut page)) = Config::http(&format!("http://{address}{path}")) else {
@@ -51,7 +51,7 @@ fn http(address: &str, path: &str, timeout: Duration) -> Config {
 
 fn tcp(address: &str) -> Config {
     let Config::Tcp(mut port) = Config::tcp(address) else { panic!() };
-    port.timeout = PATIENCE;
+    port.timeout = TIMEOUT;
     Config::Tcp(port)
 }
 
@@ -82,7 +82,7 @@ fn a_gateway_error_is_down_and_any_other_page_is_up() {
             b"HTTP/1.1 404 Not Found\r\n\r\n",
         ])
         .await;
-        let probe = Probe::new(http(&address, "/health?now", PATIENCE), rig.clock.clone());
+        let probe = Probe::new(http(&address, "/health?now", TIMEOUT), rig.clock.clone());
         let server = server(&rig.context());
         let ask = async {
             let mut verdicts = Vec::new();
@@ -118,7 +118,7 @@ fn the_expected_statuses_can_be_named() {
             b"HTTP/1.1 301 x\r\n\r\n",
         ])
         .await;
-        let Config::Http(mut page) = http(&address, "/", PATIENCE) else { unreachable!() };
+        let Config::Http(mut page) = http(&address, "/", TIMEOUT) else { unreachable!() };
         page.expect = Some(vec!["503".parse().unwrap(), "200-399".parse().unwrap()]);
         let probe = Probe::new(Config::Http(page), rig.clock.clone());
         let server = server(&rig.context());
@@ -142,7 +142,7 @@ fn a_text_that_the_page_must_contain_can_be_named() {
             b"HTTP/1.1 200 OK\r\n\r\ndatabase: ready",
         ])
         .await;
-        let Config::Http(mut page) = http(&address, "/", PATIENCE) else { unreachable!() };
+        let Config::Http(mut page) = http(&address, "/", TIMEOUT) else { unreachable!() };
         page.contains = Some("database: ready".to_owned());
         let probe = Probe::new(Config::Http(page), rig.clock.clone());
         let server = server(&rig.context());
@@ -165,7 +165,7 @@ fn who_answers_by_another_protocol_is_up_unless_more_is_asked_of_it() {
     rig.run(async {
         let garbage = [&b"SSH-2.0-OpenSSH_9.2p1\r\n"[..], b"", &[0xff; 5000]];
         let (address, serve) = listen::<9>([garbage; 3].concat().try_into().unwrap()).await;
-        let Config::Http(plain) = http(&address, "/", PATIENCE) else { unreachable!() };
+        let Config::Http(plain) = http(&address, "/", TIMEOUT) else { unreachable!() };
         let expects = Http { expect: Some(vec!["100-599".parse().unwrap()]), ..plain.clone() };
         let contains = Http { contains: Some("SSH".to_owned()), ..plain.clone() };
         let server = server(&rig.context());

@@ -73,9 +73,9 @@ impl Analysis {
         let x = Axis::new("shortest gap that is slept in", "s", Scale::FromZero);
         let y = Axis::new("energy", "kWh", Scale::FromZero);
         let mut chart = Chart::new("Energy with perfect knowledge", x, y).description(
-            "What the server and the proxy would use if every gap at least so long were slept in and \
-             nobody waited. The curve is flat where gaps of that length hardly occur; left of the \
-             break-even a sleep costs more than it saves.",
+            "What the server and the proxy would use if the server slept in each gap of at least that \
+             length and no request waited. The curve is flat where gaps of that length hardly occur; \
+             left of the break-even a sleep costs more than it saves.",
         );
         let of: [FigureOf; 4] =
             [|it| it.all, |it| it.without_crawlers, |it| it.behind_cache, |it| it.both];

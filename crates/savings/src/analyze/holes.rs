@@ -109,7 +109,7 @@ pub(super) fn warning(
     };
     Some(format!(
         "the log has {}: {}{more}, {:.0} % of its span, and no other pause above {}. If the log or the \
-         site was away then, all figures are those of hours in which nobody could come: without an \
+         site was away then, all figures are those of hours in which no client could come: without an \
          SLA too much is saved, with one too little, since it takes requests to allow a sleep. \
          Analyse what lies on each side by itself{cut}",
         if holes.len() == 1 { "a hole".to_owned() } else { format!("{} holes", holes.len()) },

@@ -17,11 +17,11 @@ use nightwatt_traffic::summary::Hours;
 use nightwatt_traffic::traits::Rules;
 use nightwatt_traffic::{Classifier, ClientKey, CrawlerTable, Suspects};
 
-use super::crew::{Crew, Event, Job};
 use super::holes::Pauses;
 use super::names::{self, Names, remember};
 use super::url_rules::{UrlRules, holds};
 use super::what_if::Trace;
+use super::worker_pool::{Event, Job, WorkerPool};
 use super::zones::Zones;
 use super::{AnalyzeOptions, jobs};
 use crate::gaps::Gaps;
@@ -87,7 +87,7 @@ pub(super) struct Pass {
     slots: Slots,
     url_rules: UrlRules,
     trace: Trace,
-    crew: Crew,
+    worker_pool: WorkerPool,
 }
 
 /// What is left of the pass when it has ended.
@@ -135,7 +135,7 @@ impl Pass {
             slots: Slots::default(),
             url_rules: UrlRules::default(),
             trace: Trace::default(),
-            crew: Crew::begin(jobs(options, start, utc_offset)),
+            worker_pool: WorkerPool::begin(jobs(options, start, utc_offset)),
         }
     }
 
@@ -197,7 +197,7 @@ impl Pass {
         self.trace.push(asked);
         let wall = self.start + at.0;
         let local_day = (wall.secs() + i64::from(utc_offset)).div_euclid(86_400);
-        self.crew.push(Event {
+        self.worker_pool.push(Event {
             asked,
             class,
             needs_server,
@@ -243,7 +243,7 @@ impl Pass {
     pub(super) fn end(self) -> PassResult {
         PassResult {
             crawler_hours: self.crawler_hours.end(),
-            jobs: self.crew.end(),
+            jobs: self.worker_pool.end(),
             resources: self.resources,
             clients: self.clients,
             trace: self.trace,

@@ -16,13 +16,13 @@ use serde::Serialize;
 
 use super::bills::{self, Bills};
 use super::costs::{CostTable, FrontierPoint, PolicyCost, table};
-use super::crew::{Job, Purpose, SiteJob};
 use super::holes::{self, Hole};
 use super::pass::{Pass, PassResult, Sequences};
 use super::policy_figures::{OracleFigures, PolicyFigures};
 use super::sla::{SlaFigures, SlaRun, SlaRuns};
 use super::wakers::{ROWS, WakerFigures, Wakers, rules};
 use super::what_if::try_each;
+use super::worker_pool::{Job, Purpose, SiteJob};
 use super::year::{Used, YearFigures};
 use super::zones::Zones;
 use super::{AnalyzeOptions, DAY, Tables};

@@ -12,7 +12,7 @@ use serde_json::Value;
 const FOLDER: &str = "/sys/kernel/sched_ext";
 
 /// Emulated, and beside other guests, a second is soon a minute.
-const PATIENCE: Duration = Duration::from_mins(10);
+const TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Whether this kernel can do it; else the test is skipped.
 pub(crate) fn is_here() -> bool {
@@ -44,9 +44,9 @@ fn loaded() -> String {
 #[track_caller]
 #[expect(clippy::disallowed_methods, reason = "this crate has no clock of nightwatt's")]
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !is_so() {
-        assert!(Instant::now() < deadline, "{what}: not within {PATIENCE:?}");
+        assert!(Instant::now() < deadline, "{what}: not within {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(100));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::PowerChoice;
 
 /// A server that does not answer within this time counts as not answering.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Exists while systemd runs the machine (`sd_booted(3)`).
 pub(super) const SYSTEMD: &str = "/run/systemd/system";
@@ -56,7 +56,7 @@ impl Server {
         let found = (host, port).to_socket_addrs();
         let found = found.map_err(|error| format!("cannot resolve `{host}`: {error}"))?;
         let address = found.into_iter().next().ok_or_else(|| format!("`{host}` has no address"))?;
-        let answers = TcpStream::connect_timeout(&address, PATIENCE).is_ok();
+        let answers = TcpStream::connect_timeout(&address, TIMEOUT).is_ok();
         // After the connection attempt, the ARP table has the address if it is on the local network.
         let table = std::fs::read_to_string("/proc/net/arp").unwrap_or_default();
         let mac = neighbour(&table, address.ip());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::pure::power_log::{Course, PowerLog, PowerLogError, PowerReading};
+use crate::pure::power_log::{Interpolation, PowerLog, PowerLogError, PowerReading};
 use nightwatt_energy::integration::{Piece, Reading};
 use nightwatt_energy::time::Mono;
 
@@ -16,7 +16,7 @@ const GAP_AFTER_MEANS: f64 = 1.9;
 #[derive(Debug, Clone)]
 pub struct Readings {
     interval: Duration,
-    course: Course,
+    interpolation: Interpolation,
     taken: Vec<PowerReading>,
     /// The longest time that a step of a counter covers.
     longest_step: Duration,
@@ -25,7 +25,12 @@ pub struct Readings {
 impl Readings {
     /// An empty list, for a meter that is read at this interval.
     pub const fn new(interval: Duration) -> Self {
-        Self { interval, course: Course::Instants, taken: Vec::new(), longest_step: Duration::ZERO }
+        Self {
+            interval,
+            interpolation: Interpolation::Instants,
+            taken: Vec::new(),
+            longest_step: Duration::ZERO,
+        }
     }
 
     /// Takes a reading. Of a counter, `piece` is what it adds, without which it says nothing. What is
@@ -34,11 +39,11 @@ impl Readings {
         let power = match (reading, piece) {
             (Reading::Power(watts), _) => watts,
             (Reading::MeanPower { watts, .. }, _) => {
-                self.course = Course::Means;
+                self.interpolation = Interpolation::Means;
                 watts
             }
             (Reading::Counter(_), Some(Piece::Covers { joules, time })) => {
-                self.course = Course::Means;
+                self.interpolation = Interpolation::Means;
                 self.longest_step = self.longest_step.max(time);
                 joules / time
             }
@@ -57,12 +62,12 @@ impl Readings {
 
     /// The log.
     pub fn log(self) -> Result<PowerLog, PowerLogError> {
-        let gap_after = match self.course {
-            Course::Instants => GAP_AFTER,
-            Course::Means => GAP_AFTER_MEANS,
+        let gap_after = match self.interpolation {
+            Interpolation::Instants => GAP_AFTER,
+            Interpolation::Means => GAP_AFTER_MEANS,
         };
         let longest = self.interval.mul_f64(gap_after).max(Duration::from_millis(20));
         let longest = longest.max(self.longest_step);
-        PowerLog::new(self.taken, self.course, longest)
+        PowerLog::new(self.taken, self.interpolation, longest)
     }
 }

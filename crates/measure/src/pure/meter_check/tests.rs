@@ -15,15 +15,15 @@ fn reading(time: f64, power: f64) -> PowerReading {
     PowerReading { time: Mono(Duration::from_secs_f64(time)), power: Watts(power) }
 }
 
-fn log(readings: Vec<PowerReading>, course: Course) -> PowerLog {
-    PowerLog::new(readings, course, Duration::from_secs(30)).unwrap()
+fn log(readings: Vec<PowerReading>, interpolation: Interpolation) -> PowerLog {
+    PowerLog::new(readings, interpolation, Duration::from_secs(30)).unwrap()
 }
 
 /// Every `step` seconds from `start` on, what `power` says.
 fn sampled(start: f64, step: f64, count: u32, power: impl Fn(f64) -> f64) -> PowerLog {
     let time = |index: u32| start + step * f64::from(index);
     let readings = (0..count).map(|index| reading(time(index), power(time(index)))).collect();
-    log(readings, Course::Instants)
+    log(readings, Interpolation::Instants)
 }
 
 const LONGEST: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ fn intervals_of_a_noisy_meter_cover_the_truth_as_often_as_they_say() {
         let time = |index: u32| 20.1 + f64::from(index);
         let power = |index: u32| 2.0 + 0.97 * load(time(index) - 0.6) + noise[index as usize];
         let readings = (0..300).map(|index| reading(time(index), power(index))).collect();
-        let meter = log(readings, Course::Instants);
+        let meter = log(readings, Interpolation::Instants);
         let found = check_meter(&meter, &reference, LONGEST).unwrap();
         let relation = found.relation.unwrap();
         let covered = [
@@ -88,7 +88,8 @@ fn the_mean_error_is_known_as_well_as_it_says() {
         let noise: Vec<f64> = (0..300).map(|_| rng.sample(StandardNormal)).collect();
         let power = |index: u32| 2.0 + load(time(index)) + 1.5 * noise[index as usize];
         let readings = (0..300).map(|index| reading(time(index), power(index))).collect();
-        let found = check_meter(&log(readings, Course::Instants), &reference, LONGEST).unwrap();
+        let found =
+            check_meter(&log(readings, Interpolation::Instants), &reference, LONGEST).unwrap();
         (found.mean_error.get() - 2.0).abs() <= found.mean_error_95.unwrap().get()
     });
     // Binomial(500, 0.95): 475 and 3.3 sd either side.
@@ -143,7 +144,7 @@ fn a_meter_of_means_is_compared_with_means() {
         let Joules(energy) = reference.energy(at(end - 6), at(end)).unwrap();
         PowerReading { time: at(end), power: Watts(energy / 6.0) }
     };
-    let meter = log((2..80).map(|index| mean(6 * index)).collect(), Course::Means);
+    let meter = log((2..80).map(|index| mean(6 * index)).collect(), Interpolation::Means);
     let found = check_meter(&meter, &reference, LONGEST).unwrap();
     assert!(found.relation.unwrap().lag.value.abs() < 1e-3);
     assert!(found.worst.error.get().abs() < 0.05, "{:?}", found.worst);
@@ -156,7 +157,7 @@ fn a_steady_load_tells_errors_but_no_scale_nor_lag() {
         let readings = (0..count)
             .map(|index| reading(f64::from(index), mean + rng.sample::<f64, _>(StandardNormal)))
             .collect();
-        log(readings, Course::Instants)
+        log(readings, Interpolation::Instants)
     };
     let (meter, reference) = (noisy(300, 52.0), noisy(300, 50.0));
     let found = check_meter(&meter, &reference, LONGEST).unwrap();

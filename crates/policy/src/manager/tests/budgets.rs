@@ -44,10 +44,10 @@ impl Story {
         let visitor = Visitor(client);
         let id = second;
         let may_wake = true;
-        let knock =
+        let admission_request =
             AdmissionRequest { id, visitor, client, network, request, recognised, may_wake };
         let mut actions = Vec::new();
-        let route = self.manager.admit(self.now, &knock, &mut actions);
+        let route = self.manager.admit(self.now, &admission_request, &mut actions);
         self.obey(&mut actions);
         route
     }

@@ -9,7 +9,7 @@ const DAYS: u64 = 3 * 86_400;
 fn quiet_site() -> Story {
     let mut story = Story::begin(Settings::of(&Scenario::default()));
     for second in 0..50 {
-        assert_eq!(story.knock(second, ClientClass::Human, Cached::Fresh), Route::Cache);
+        assert_eq!(story.admit(second, ClientClass::Human, Cached::Fresh), Route::Cache);
     }
     story.until(DAYS);
     assert_eq!(story.manager.phase(), Phase::Asleep);

@@ -29,7 +29,7 @@ fn two_a_day() -> Settings {
 fn opens(story: &mut Story, second: u64, visitor: u64) -> Route {
     story.until(second);
     let request = Request { class: ClientClass::Human, want: Want::Page, cached: Cached::Nothing };
-    let knock = AdmissionRequest {
+    let admission_request = AdmissionRequest {
         id: visitor,
         visitor: Visitor(visitor),
         client: visitor,
@@ -39,7 +39,7 @@ fn opens(story: &mut Story, second: u64, visitor: u64) -> Route {
         may_wake: true,
     };
     let mut actions = Vec::new();
-    let route = story.manager.admit(story.now, &knock, &mut actions);
+    let route = story.manager.admit(story.now, &admission_request, &mut actions);
     story.obey(&mut actions);
     if route == Route::Forward {
         story.manager.end(story.now, visitor);

@@ -3,7 +3,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
 use super::*;
-use crate::pure::power_log::{Course, PowerLog, PowerReading};
+use crate::pure::power_log::{Interpolation, PowerLog, PowerReading};
 use nightwatt_energy::time::Mono;
 
 /// The published server: 43.3 W, 1.6 W, 170.7 J.
@@ -127,7 +127,7 @@ fn noisy_log(rng: &mut ChaCha8Rng, sleeps: &[u32], still: bool) -> (PowerLog, Ve
         cycles.push(SleepCycle { sleep_commanded, still, wake_answered });
     }
     run(rng, TRUTH[0], 90);
-    (PowerLog::new(readings, Course::Means, Duration::from_secs(3)).unwrap(), cycles)
+    (PowerLog::new(readings, Interpolation::Means, Duration::from_secs(3)).unwrap(), cycles)
 }
 
 fn fit_log(log: &PowerLog, cycles: &[SleepCycle]) -> Result<StatesFit, CalibrateError> {
@@ -148,18 +148,23 @@ fn intervals_hold_when_readings_miss_the_steps_between_them() {
     assert_covers(|rng| {
         // (watts, seconds): 4 s at 40 W and 6 s at 70 W are 564 J beyond 1.6 W for 10 s less 16 J.
         let switch = (TRUTH[2] + 10.0 * TRUTH[1]) / 10.0;
-        let mut course = Vec::new();
+        let mut interpolation = Vec::new();
         let (mut at, mut commands) = (0.0, Vec::new());
         for _ in 0..8 {
             let (awake, asleep) = (rng.random_range(60.0..150.0), rng.random_range(30.0..300.0));
-            course.extend([(TRUTH[0], awake), (switch, 4.0), (TRUTH[1], asleep), (switch, 6.0)]);
+            interpolation.extend([
+                (TRUTH[0], awake),
+                (switch, 4.0),
+                (TRUTH[1], asleep),
+                (switch, 6.0),
+            ]);
             commands.push((at + awake, at + awake + asleep + 10.0));
             at += awake + asleep + 10.0;
         }
-        course.push((TRUTH[0], 60.0));
+        interpolation.push((TRUTH[0], 60.0));
         let (mut readings, mut next) = (Vec::new(), rng.random_range(0.0..1.0));
         let mut begins = 0.0;
-        for (watts, seconds) in course {
+        for (watts, seconds) in interpolation {
             while next < begins + seconds {
                 let noise = 0.5 * rng.sample::<f64, _>(StandardNormal);
                 let time = Mono(Duration::from_secs_f64(next));
@@ -168,7 +173,7 @@ fn intervals_hold_when_readings_miss_the_steps_between_them() {
             }
             begins += seconds;
         }
-        let log = PowerLog::new(readings, Course::Instants, Duration::from_secs(3)).unwrap();
+        let log = PowerLog::new(readings, Interpolation::Instants, Duration::from_secs(3)).unwrap();
         let moment = |seconds| Mono(Duration::from_secs_f64(seconds));
         let cycle = |&(slept, woke): &(f64, f64)| SleepCycle {
             sleep_commanded: moment(slept),
@@ -211,7 +216,7 @@ fn a_gap_costs_the_stretches_it_touches_and_no_more() {
         !(400.0..410.0).contains(&second) && second < 740.0
     };
     let readings = log.readings().iter().filter(keep).copied().collect();
-    let holed = PowerLog::new(readings, Course::Means, Duration::from_secs(3)).unwrap();
+    let holed = PowerLog::new(readings, Interpolation::Means, Duration::from_secs(3)).unwrap();
     let (whole, part) =
         (rows_of_log(&log, &cycles).unwrap(), rows_of_log(&holed, &cycles).unwrap());
     assert!(part.left_out > 0);

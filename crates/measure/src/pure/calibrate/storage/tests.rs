@@ -3,7 +3,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::StandardNormal;
 
 use super::*;
-use crate::pure::power_log::Course;
+use crate::pure::power_log::Interpolation;
 
 const MIB: u64 = 1 << 20;
 
@@ -18,7 +18,7 @@ fn log(rng: &mut ChaCha8Rng, noise: f64, extra: impl Fn(f64) -> f64) -> PowerLog
         let noise = noise * rng.sample::<f64, _>(StandardNormal);
         PowerReading { time: at(time), power: Watts(20.0 + extra(time) + noise) }
     });
-    PowerLog::new(readings.collect(), Course::Instants, Duration::from_secs(1)).unwrap()
+    PowerLog::new(readings.collect(), Interpolation::Instants, Duration::from_secs(1)).unwrap()
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn what_is_no_active_period_says_why() {
     let write = log(rng, 0.1, |t| if (20.0..30.0).contains(&t) { 5.0 } else { 0.0 });
     let keep = |reading: &&PowerReading| !(at(22.0)..at(24.0)).contains(&reading.time);
     let readings = write.readings().iter().filter(keep).copied().collect();
-    let holed = PowerLog::new(readings, Course::Instants, Duration::from_secs(1)).unwrap();
+    let holed = PowerLog::new(readings, Interpolation::Instants, Duration::from_secs(1)).unwrap();
     assert_eq!(activity(&holed, at(15.0), &rule), Err(ActivityError::Gap));
 }
 
@@ -142,7 +142,8 @@ fn coefficients_are_found_in_the_power_log_of_repeated_writes() {
             PowerReading { time: at(time), power: Watts(power) }
         });
         let log =
-            PowerLog::new(readings.collect(), Course::Instants, Duration::from_secs(1)).unwrap();
+            PowerLog::new(readings.collect(), Interpolation::Instants, Duration::from_secs(1))
+                .unwrap();
         let writes: Vec<Write> = sizes
             .iter()
             .enumerate()

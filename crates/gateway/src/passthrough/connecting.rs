@@ -13,9 +13,9 @@ use nightwatt_traffic::ClientKey;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, lookup_host};
 
-use super::books::target;
+use super::accounting::target;
 use super::tally::{Waiting, share_of};
-use super::{Ahead, Outcome, Service, broken_off, knock};
+use super::{Ahead, Outcome, Service, admission_request, broken_off};
 use crate::config::{WakeOn, own};
 use crate::exchange::{Exchange, WORD};
 use crate::facts::RequestId;
@@ -60,7 +60,7 @@ impl Spooling for Silent<'_> {
 }
 
 /// One connection.
-pub(super) struct Course<'a> {
+pub(super) struct Connecting<'a> {
     pub(super) serving: &'a Arc<Serving>,
     pub(super) service: &'a Service,
     /// The addresses where the gateway itself listens for services.
@@ -73,7 +73,7 @@ pub(super) struct Course<'a> {
     pub(super) would: OnceLock<&'static str>,
 }
 
-impl<'a> Course<'a> {
+impl<'a> Connecting<'a> {
     pub(super) fn new(
         serving: &'a Arc<Serving>,
         service: &'a Service,
@@ -182,18 +182,18 @@ impl<'a> Course<'a> {
     ) -> Result<Hold, Outcome> {
         let (serving, service) = (self.serving, self.service);
         let Some(supervisor) = service.supervisor() else { return Ok(None) };
-        let knock = self.knock(number);
+        let admission_request = self.admission_request(number);
         let cause = || self.cause(number);
         if serving.observe {
             if let Some(shadow) = service.site().and_then(|site| site.shadow.as_ref()) {
-                let _ = self.would.set(shadow.admit(&knock, cause));
+                let _ = self.would.set(shadow.admit(&admission_request, cause));
             }
             return Ok(Some(self.begun(supervisor)));
         }
         // Subscribed before the connection is admitted, so that no later change is missed.
         let mut phase = supervisor.phase();
-        match supervisor.admit(&knock, cause) {
-            Route::Forward => Ok(Some(Exchange::begun(supervisor, self.sake()))),
+        match supervisor.admit(&admission_request, cause) {
+            Route::Forward => Ok(Some(Exchange::begun(supervisor, self.requester()))),
             Route::Hold => {
                 let full = supervisor.held() > serving.config.limits.held;
                 let place = if full { None } else { self.waits(held).ok() };
@@ -222,8 +222,10 @@ impl<'a> Course<'a> {
         loop {
             let number = Supervisor::next_id();
             let mut phase = supervisor.phase();
-            let budget = match supervisor.admit(&self.knock(number), || self.cause(number)) {
-                Route::Forward => return Ok(Some(Exchange::begun(supervisor, self.sake()))),
+            let budget = match supervisor
+                .admit(&self.admission_request(number), || self.cause(number))
+            {
+                Route::Forward => return Ok(Some(Exchange::begun(supervisor, self.requester()))),
                 Route::Hold => {
                     let _place = service.tally.holds(usize::MAX, true);
                     let deadline = serving.clock.now().mono + serving.config.limits.hold;
@@ -307,7 +309,7 @@ impl<'a> Course<'a> {
         ClientKey::from(self.client.ip()).network()
     }
 
-    fn sake(&self) -> ExchangeFor {
+    fn requester(&self) -> ExchangeFor {
         ExchangeFor::Client { network: self.network() }
     }
 
@@ -317,13 +319,13 @@ impl<'a> Course<'a> {
 
     /// Begins an exchange with a server, whatever its state.
     pub(super) fn begun(&self, supervisor: &Arc<Supervisor>) -> Arc<Exchange> {
-        let sake = self.sake();
-        supervisor.begin_for(sake);
-        Exchange::begun(supervisor, sake)
+        let requester = self.requester();
+        supervisor.begin_for(requester);
+        Exchange::begun(supervisor, requester)
     }
 
-    fn knock(&self, number: u64) -> AdmissionRequest {
-        knock(number, self.client.ip())
+    fn admission_request(&self, number: u64) -> AdmissionRequest {
+        admission_request(number, self.client.ip())
     }
 
     fn cause(&self, number: u64) -> WakeCause {
@@ -399,7 +401,9 @@ impl<'a> Course<'a> {
             if place.is_none() {
                 place = Some(self.waits(held)?);
             }
-            if !supervisor.rejoin(number, Some(self.knock(number).visitor), || self.cause(number)) {
+            if !supervisor
+                .rejoin(number, Some(self.admission_request(number).visitor), || self.cause(number))
+            {
                 return Err(Outcome::WakeFailed);
             }
             let waiting = self.to_hold(number, deadline);

@@ -179,7 +179,7 @@ impl Batch {
 }
 
 /// Threads that do all jobs.
-pub(super) struct Crew {
+pub(super) struct WorkerPool {
     batch: Batch,
     workers: Vec<Worker>,
 }
@@ -187,7 +187,7 @@ pub(super) struct Crew {
 /// A thread, and where it takes its requests from.
 type Worker = (SyncSender<Arc<Batch>>, JoinHandle<Vec<Job>>);
 
-impl Crew {
+impl WorkerPool {
     /// Shares the jobs out among as many threads as there are cores.
     pub(super) fn begin(jobs: Vec<Job>) -> Self {
         let threads = thread::available_parallelism().map_or(1, usize::from).min(jobs.len().max(1));
