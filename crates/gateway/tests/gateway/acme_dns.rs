@@ -18,9 +18,9 @@ use crate::stage::asleep;
 const RECORD: &str = "_acme-challenge.lan.example.org";
 
 /// BIND, as the primary server of a zone, which takes updates of one record by one key.
-struct Bind {
+pub(crate) struct Bind {
     child: Child,
-    at: SocketAddr,
+    pub(crate) at: SocketAddr,
     dir: tempfile::TempDir,
 }
 
@@ -33,7 +33,7 @@ impl Drop for Bind {
 
 impl Bind {
     /// None if it is not here.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         if !programs(&["named", "tsig-keygen", "nsupdate"]) {
             return None;
         }
@@ -80,7 +80,7 @@ impl Bind {
         if is_taken() { None } else { Some(it) }
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap_or_default()
     }
 

@@ -101,13 +101,13 @@ impl Other {
     }
 
     /// A program on this machine.
-    fn at(&self, program: &str) -> Command {
+    pub(crate) fn at(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net={}", self.namespace())).arg(program).env("PATH", path());
         command
     }
 
-    fn ip_at(&self, there: bool, line: &str) {
+    pub(crate) fn ip_at(&self, there: bool, line: &str) {
         if there {
             succeeded(&self.at("ip").args(line.split(' ')).output().unwrap());
         } else {

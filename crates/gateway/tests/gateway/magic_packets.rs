@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
+use std::process::Command;
 use std::time::Duration;
 
 use nightwatt_gateway::Config;
 use nightwatt_gateway::ledger_file::WakeCause;
+use nightwatt_needs::command;
 use nightwatt_policy::lifecycle::Change;
 
 use crate::datagrams_namespaces::{Other, ip, within_at};
-use crate::stage::{Stage, asleep};
+use crate::passthrough_programs::{run, succeeded};
+use crate::stage::{Setup, Stage, asleep};
 
 const MAC: [u8; 6] = [0x52, 0x54, 0, 0x12, 0x34, 0x56];
 
@@ -40,6 +43,14 @@ async fn heard(stage: &Stage, outcome: &str, least: u64) {
     panic!("{least} times {outcome}: {:?}", stage.running().gateway.status().magic_packets);
 }
 
+/// A server that sleeps and whose magic packets are heard, in real time.
+fn hearing() -> Setup {
+    asleep().real().with(|config| {
+        config.site[0].power = Some(toml::from_str(POWER).unwrap());
+        config.magic_packets = Some(toml::from_str("").unwrap());
+    })
+}
+
 /// To all machines of the network, as `wakeonlan -i 10.7.1.255` sends it.
 fn broadcast(socket: &UdpSocket, packet: &[u8]) {
     socket.set_broadcast(true).unwrap();
@@ -56,11 +67,7 @@ fn a_thousand_magic_packets_of_another_machine_wake_a_server_once_and_own_ones_d
     // As keepalived sets it: every address can be bound to.
     std::fs::write("/proc/sys/net/ipv4/ip_nonlocal_bind", "1").unwrap();
     let other = Other::new("client", 1);
-    let setup = asleep().real().with(|config| {
-        config.site[0].power = Some(toml::from_str(POWER).unwrap());
-        config.magic_packets = Some(toml::from_str("").unwrap());
-    });
-    setup.play(async |stage| {
+    hearing().play(async |stage| {
         let (ours, theirs) = (UdpSocket::bind("10.7.1.1:0").unwrap(), other.socket("10.7.1.2"));
         // Its socket is bound when a first one is heard.
         for _ in 0..1200 {
@@ -86,9 +93,88 @@ fn a_thousand_magic_packets_of_another_machine_wake_a_server_once_and_own_ones_d
         // The kernel may drop some.
         heard(stage, "awake", 500).await;
         assert_eq!((count(stage, "woke"), stage.commands().0), (1, 1), "{:?}", outcomes(stage));
-        let journal = stage.journal();
-        let waking = journal.iter().find(|it| it.change == Some(Change::Waking)).unwrap();
-        assert_eq!(waking.cause, Some(WakeCause::MagicPacket));
+        assert_eq!(cause(stage), Some(WakeCause::MagicPacket));
+    });
+}
+
+/// Of the first wake-up.
+fn cause(stage: &Stage) -> Option<WakeCause> {
+    let journal = stage.journal();
+    let waking = journal.iter().find(|it| it.change == Some(Change::Waking)).unwrap();
+    waking.cause.clone()
+}
+
+/// Waits until both usual ports are open.
+async fn open(stage: &Stage) {
+    let mut tries = 0;
+    while listening(stage).0.len() < 2 {
+        tries += 1;
+        assert!(tries < 1200, "{:?}", listening(stage));
+        stage.clock.sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Sends a magic packet for the server, or for another one, by a program.
+async fn send(mut program: Command, args: &[&str], is_ours: bool) {
+    program.args(args).arg(if is_ours { "52:54:00:12:34:56" } else { "52:54:00:00:00:01" });
+    succeeded(&run(program).await);
+}
+
+/// Whether `wakeonlan` knows its usual port. Prints why the test is skipped if not.
+fn has_services() -> bool {
+    let has = std::path::Path::new("/etc/services").exists();
+    if !has {
+        println!("skipped: there is no /etc/services (Debian: netbase)");
+    }
+    has
+}
+
+#[test]
+fn wakeonlan_on_another_machine_wakes_a_server_and_on_this_one_does_not() {
+    let test = "wakeonlan_on_another_machine_wakes_a_server_and_on_this_one_does_not";
+    if !within_at(&format!("magic_packets::{test}"), &["wakeonlan"]) || !has_services() {
+        return;
+    }
+    ip("link set lo up");
+    let other = Other::new("client", 1);
+    // Without `-i` it sends to 255.255.255.255, by the way that all packets go.
+    other.ip_at(true, "route add default via 10.7.1.1");
+    for how in [&["-i", "10.7.1.255"][..], &[]] {
+        hearing().play(async |stage| {
+            open(stage).await;
+            send(command("wakeonlan"), &["-i", "10.7.1.255"], true).await;
+            heard(stage, "own", 1).await;
+            send(other.at("wakeonlan"), how, false).await;
+            heard(stage, "unknown", 1).await;
+            assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
+            send(other.at("wakeonlan"), how, true).await;
+            heard(stage, "woke", 1).await;
+            stage.until("the server to be awake", |it| it.state == "awake").await;
+            assert_eq!(stage.commands().0, 1);
+            assert_eq!(["own", "unknown", "woke"].map(|it| count(stage, it)), [1; 3]);
+            assert_eq!(cause(stage), Some(WakeCause::MagicPacket));
+        });
+    }
+}
+
+#[test]
+fn a_bare_frame_of_etherwake_is_not_heard() {
+    let test = "a_bare_frame_of_etherwake_is_not_heard";
+    if !within_at(&format!("magic_packets::{test}"), &["etherwake", "wakeonlan"]) {
+        return;
+    }
+    ip("link set lo up");
+    let other = Other::new("client", 1);
+    hearing().play(async |stage| {
+        open(stage).await;
+        for how in [&["-i", "eth0"][..], &["-b", "-i", "eth0"]] {
+            send(other.at("etherwake"), how, true).await;
+        }
+        // It comes by the same cable, after the frames.
+        send(other.at("wakeonlan"), &["-i", "10.7.1.255", "-p", "9"], false).await;
+        heard(stage, "unknown", 1).await;
+        assert_eq!(outcomes(stage).values().sum::<u64>(), 1, "{:?}", outcomes(stage));
+        assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
     });
 }
 

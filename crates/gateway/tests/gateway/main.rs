@@ -24,6 +24,7 @@ mod dashboard;
 mod datagrams;
 mod datagrams_bounds;
 mod datagrams_namespaces;
+mod datagrams_programs;
 mod disk_cache;
 mod failure;
 mod fair_use;

@@ -1,5 +1,6 @@
 //! Real programs through a sleeping machine: ssh, git, TLS.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -9,9 +10,11 @@ use std::sync::Arc;
 use nightwatt_gateway::Config;
 use nightwatt_power::simulated::Simulated;
 use socket2::{Domain, Socket, Type};
-use tokio::net::TcpListener;
+use tokio::io::AsyncReadExt;
+use tokio::net::{TcpListener, TcpStream};
 
-use crate::stage::{Setup, Stage, asleep};
+use crate::passthrough::outcome;
+use crate::stage::{Setup, Stage, asleep, secs, timeout, watched};
 
 /// `[[tcp]]` and `[[udp]]` tables on the only site.
 pub(crate) fn services(setup: Setup, tables: String) -> Setup {
@@ -95,6 +98,39 @@ fn tool(program: &str, args: &[&str]) {
     succeeded(&output);
 }
 
+/// A folder with the files for `sshd` and `ssh`. None if they are not here, or `sshd` cannot run.
+fn ssh_folder() -> Option<tempfile::TempDir> {
+    if !nightwatt_needs::programs(&["sshd", "ssh", "ssh-keygen"]) {
+        return None;
+    }
+    // As root it wants this folder, which a package's unit makes.
+    if std::fs::create_dir_all("/run/sshd").is_err() {
+        println!("skipped: there is no folder /run/sshd, and only root can make it");
+        return None;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    ssh_files(dir.path());
+    Some(dir)
+}
+
+/// Serves each connection by an `sshd` with the files of this folder; the machine must be awake.
+fn serve_ssh(listener: std::net::TcpListener, power: Simulated, dir: &Path) {
+    let config = dir.join("sshd_config");
+    inetd(listener, power, move || {
+        let mut sshd = nightwatt_needs::command("sshd");
+        sshd.arg("-i").arg("-f").arg(&config);
+        sshd
+    });
+}
+
+/// A service of this name at this address, with these lines besides.
+fn table(name: &str, origin: SocketAddr, lines: &str) -> String {
+    format!(
+        "[[tcp]]\nname = \"{name}\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\n\
+         origin = \"{origin}\"\n{lines}\n"
+    )
+}
+
 /// Keys and configuration of an sshd that lets this user in.
 fn ssh_files(dir: &Path) {
     let path = |name: &str| dir.join(name).display().to_string();
@@ -123,27 +159,10 @@ fn ssh(dir: &Path, stage: &Stage, command: &str) -> Command {
 
 #[test]
 fn ssh_wakes_a_sleeping_machine_and_gets_through() {
-    if !nightwatt_needs::programs(&["sshd", "ssh", "ssh-keygen"]) {
-        return;
-    }
-    // As root it wants this folder, which a package's unit makes.
-    if std::fs::create_dir_all("/run/sshd").is_err() {
-        println!("skipped: there is no folder /run/sshd, and only root can make it");
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    ssh_files(dir.path());
+    let Some(dir) = ssh_folder() else { return };
     let (listener, origin) = port();
-    let table = format!(
-        "[[tcp]]\nname = \"ssh\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \"{origin}\"\n"
-    );
-    services(asleep().real(), table).play(async |stage| {
-        let config = dir.path().join("sshd_config");
-        inetd(listener, stage.power.clone(), move || {
-            let mut sshd = nightwatt_needs::command("sshd");
-            sshd.arg("-i").arg("-f").arg(&config);
-            sshd
-        });
+    services(asleep().real(), table("ssh", origin, "")).play(async |stage| {
+        serve_ssh(listener, stage.power.clone(), dir.path());
         assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
         let said =
             run(ssh(dir.path(), stage, "echo it is awake; head -c 300000 /dev/zero | wc -c")).await;
@@ -157,6 +176,88 @@ fn ssh_wakes_a_sleeping_machine_and_gets_through() {
         // The wake-up has a cause with a name.
         let causes = format!("{:?}", stage.journal());
         assert!(causes.contains("TCP ssh"), "{causes}");
+    });
+}
+
+/// `curl`, which asks only this address.
+fn curl(url: &str, args: &[&str]) -> Command {
+    let mut curl = Command::new("curl");
+    curl.args(["-sS", "--noproxy", "*"]).args(args).arg(url);
+    curl
+}
+
+/// Runs a client that is no client of the service: its connection is reset.
+async fn is_reset(stage: &Stage, client: Command) {
+    let before = outcome(stage, "no-wake");
+    let said = run(client).await;
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(!said.status.success() && text.contains("reset by"), "{text}");
+    stage.until("the end of a client", |_| outcome(stage, "no-wake") == before + 1).await;
+}
+
+/// A scan for open ports connects, and leaves. It is over when this returns.
+async fn scan(stage: &Stage) {
+    let before = outcome(stage, "left");
+    drop(TcpStream::connect(stage.tcp_addresses()[0]).await.unwrap());
+    stage.until("the end of a scan", |_| outcome(stage, "left") == before + 1).await;
+}
+
+/// `ssh-keyscan`, which says nothing before the server has.
+fn keyscan(stage: &Stage) -> Command {
+    let mut keyscan = Command::new("ssh-keyscan");
+    let port = stage.tcp_addresses()[0].port().to_string();
+    keyscan.args(["-T", "60", "-t", "ed25519", "-p", &port, "127.0.0.1"]);
+    keyscan
+}
+
+#[test]
+fn the_ssh_client_wakes_on_ssh_and_a_scan_and_clients_of_http_and_tls_do_not() {
+    if !nightwatt_needs::programs(&["curl", "ssh-keyscan"]) {
+        return;
+    }
+    let Some(dir) = ssh_folder() else { return };
+    let (listener, origin) = port();
+    let setup = asleep().real().with(|config| config.scenario.policy = timeout(3600));
+    services(setup, table("ssh", origin, "wake_on = \"ssh\"")).play(async |stage| {
+        serve_ssh(listener, stage.power.clone(), dir.path());
+        scan(stage).await;
+        let at = stage.tcp_addresses()[0];
+        is_reset(stage, curl(&format!("http://{at}/"), &[])).await;
+        is_reset(stage, curl(&format!("https://{at}/"), &["-k"])).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
+        let said = run(ssh(dir.path(), stage, "echo it is awake")).await;
+        assert_eq!(succeeded(&said), "it is awake\n");
+        assert_eq!((stage.state().as_str(), stage.commands()), ("awake", (1, 0)));
+        stage.until("the end of the log-in", |_| outcome(stage, "passed") == 1).await;
+        let causes = format!("{:?}", stage.journal());
+        assert!(causes.contains("TCP ssh"), "{causes}");
+        // While the server is awake, its clients may wait for what it says.
+        let said = succeeded(&run(keyscan(stage)).await);
+        let key = std::fs::read_to_string(dir.path().join("host.pub")).unwrap();
+        let key = key.split(' ').nth(1).unwrap();
+        assert!(said.contains(key), "{said}");
+    });
+}
+
+#[test]
+fn a_silent_connection_and_ssh_keyscan_do_not_wake_on_ssh() {
+    if !nightwatt_needs::programs(&["ssh-keyscan"]) {
+        return;
+    }
+    let (listener, origin) = port();
+    // They would never speak: this only ends them sooner.
+    let setup = asleep().real().with(|config| config.limits.header_timeout = secs(1));
+    services(setup, table("ssh", origin, "wake_on = \"ssh\"")).play(async |stage| {
+        let mut silent = TcpStream::connect(stage.tcp_addresses()[0]).await.unwrap();
+        let said = run(keyscan(stage)).await;
+        assert_eq!(String::from_utf8_lossy(&said.stdout), "", "it gets no key");
+        let mut rest = Vec::new();
+        let end = watched("the end of a silent connection", silent.read_to_end(&mut rest)).await;
+        assert_eq!(end.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        stage.until("the end of both", |_| outcome(stage, "silent") == 2).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
+        let comes = listener.accept().map(|(_, from)| from);
+        assert_eq!(comes.unwrap_err().kind(), ErrorKind::WouldBlock, "the service hears of none");
     });
 }
 
@@ -178,10 +279,7 @@ fn git_clones_from_a_sleeping_machine() {
     tool("git", &[&["-C", &path][..], &by, &["add", "file"]].concat());
     tool("git", &[&["-C", &path][..], &by, &["commit", "-q", "-m", "one"]].concat());
     let (listener, origin) = port();
-    let table = format!(
-        "[[tcp]]\nname = \"git\"\nlisten = [\"127.0.0.1:0\"]\non = \"blog\"\norigin = \"{origin}\"\n"
-    );
-    services(asleep().real(), table).play(async |stage| {
+    services(asleep().real(), table("git", origin, "")).play(async |stage| {
         let base = dir.path().display().to_string();
         inetd(listener, stage.power.clone(), move || {
             let mut daemon = Command::new("git");
@@ -330,4 +428,39 @@ fn a_name_that_nobody_has_gets_an_alert_that_says_so_and_wakes_nobody() {
         }
         assert_eq!(stage.commands(), (0, 0));
     });
+}
+
+#[test]
+fn clients_of_tls_wake_on_tls_and_a_scan_and_clients_of_http_and_ssh_do_not() {
+    if !nightwatt_needs::programs(&["curl", "openssl", "ssh"]) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let name = "one.example.org";
+    let server = TlsServer::start(dir.path(), name);
+    let origin = SocketAddr::from(([127, 0, 0, 1], server.port));
+    let certificate = dir.path().join(format!("{name}.pem")).display().to_string();
+    for is_curl in [true, false] {
+        let setup = asleep().real().with(|config| config.scenario.policy = timeout(3600));
+        services(setup, table("tls", origin, "wake_on = \"tls\"")).play(async |stage| {
+            let at = stage.tcp_addresses()[0];
+            scan(stage).await;
+            is_reset(stage, curl(&format!("http://{at}/"), &[])).await;
+            is_reset(stage, ssh(dir.path(), stage, "true")).await;
+            assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 0)));
+            if is_curl {
+                let place = format!("{name}:{}:127.0.0.1", at.port());
+                let url = format!("https://{name}:{}/", at.port());
+                let args = ["--cacert", &certificate, "--resolve", &place];
+                let page = succeeded(&run(curl(&url, &args)).await);
+                assert!(page.contains("Ciphers supported in s_server binary"), "{page}");
+            } else {
+                // An older one, which asks for no name.
+                let said = run(s_client(at, &["-noservername", "-tls1_2"])).await;
+                let said = String::from_utf8_lossy(&said.stdout).into_owned();
+                assert!(said.contains(name), "{said}");
+            }
+            assert_eq!((stage.state().as_str(), stage.commands()), ("awake", (1, 0)));
+        });
+    }
 }
