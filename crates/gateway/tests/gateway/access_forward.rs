@@ -39,7 +39,7 @@ pub(crate) async fn guard(stage: &mut Stage, more: &str) -> Origin {
     auth
 }
 
-pub(crate) fn of(cookie: &str) -> Ask {
+fn of(cookie: &str) -> Ask {
     get("/a?b=c").field("Cookie", &format!("session={cookie}"))
 }
 
