@@ -80,7 +80,7 @@ async fn scans(stage: &Stage) {
             let got = stage.ask(from(client, get("/.env").by_browser())).await;
             assert_eq!(got.how(), (503, "scanner"));
         }
-        assert_eq!(lines_of(stage, client, &["scanner-path"]), count);
+        assert_eq!(lines_of(stage, client, &["scanner-path", "misses"]), count);
     }
     assert_eq!(lines_of(stage, "192.0.2.5", &["crawler-table"]), ENOUGH + 2);
     assert_eq!(stage.commands(), (0, 0));
@@ -470,9 +470,8 @@ fn crowdsec_bans_who_guesses_passwords_or_scans_and_no_other() {
     let ban = |client: &str, scenario: &str| (client.to_owned(), format!("nightwatt/{scenario}"));
     now(asleep()).play(async |stage| {
         scans(stage).await;
-        let service = guesses_at_a_service(stage).await;
+        let _service = guesses_at_a_service(stage).await;
         stage.reload(|config| config.site[0].access = Some(password())).await.unwrap();
-        drop(service);
         guesses(stage).await;
         crowdsec.start(stage).await;
         crowdsec.read(&log_of(stage));
