@@ -325,8 +325,12 @@ impl Crowdsec {
         for folder in ["acquis.d", "parsers/s00-raw", "parsers/s01-parse", "parsers/s02-enrich"] {
             fs::create_dir_all(etc.join(folder)).unwrap();
         }
-        for folder in ["etc/scenarios", "etc/patterns", "etc/notifications", "data", "plugins"] {
-            fs::create_dir_all(at.join(folder)).unwrap();
+        for folder in ["scenarios", "patterns", "notifications"] {
+            fs::create_dir(etc.join(folder)).unwrap();
+        }
+        // What is below the hub is not taken for configuration: it has a folder of its own, which is empty.
+        for folder in ["data", "hub", "plugins"] {
+            fs::create_dir(at.join(folder)).unwrap();
         }
         for name in [
             "parsers/s01-parse/nightwatt-logs.yaml",
@@ -370,7 +374,7 @@ impl Crowdsec {
         format!(
             "common: {{daemonize: false, log_media: stdout, log_level: info}}\n\
              config_paths:\n  config_dir: {at}/etc\n  data_dir: {at}/data\n  \
-             simulation_path: {at}/etc/simulation.yaml\n  hub_dir: {at}\n  \
+             simulation_path: {at}/etc/simulation.yaml\n  hub_dir: {at}/hub\n  \
              index_path: {at}/index.json\n  notification_dir: {at}/etc/notifications\n  \
              plugin_dir: {at}/plugins\n\
              crowdsec_service: {{acquisition_dir: {at}/etc/acquis.d, parser_routines: 1}}\n\
