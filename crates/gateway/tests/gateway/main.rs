@@ -2,6 +2,7 @@
 //! that does what it is told (and misbehaves when told so) on the other, a server whose power is
 //! simulated between them.
 mod access;
+mod access_bans;
 mod access_certificates;
 mod access_forward;
 mod access_networks;
