@@ -30,7 +30,7 @@ fn decides(cookie: &str) -> Says {
 }
 
 /// A service that knows some sessions, and the site behind it.
-async fn guard(stage: &mut Stage, more: &str) -> Origin {
+pub(crate) async fn guard(stage: &mut Stage, more: &str) -> Origin {
     let auth = Origin::new(&stage.clock);
     auth.script(|seen| decides(seen.field("cookie").unwrap_or_default()).acts());
     auth.up();

@@ -4,8 +4,10 @@
 mod access;
 mod access_certificates;
 mod access_forward;
+mod access_frames;
 mod access_networks;
 mod access_passwords;
+mod access_spellings;
 mod acme;
 mod acme_dns;
 mod answers;
