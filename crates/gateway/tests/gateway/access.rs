@@ -2,15 +2,12 @@
 
 use std::process::Command;
 
-use http::Request;
-use http_body_util::{BodyExt, Full};
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{AccessConfig, Network, Users};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::client::{Ask, BROWSER, Client, ask, get};
-use crate::http2::{answer, connect, read, with_tls};
+use crate::client::{Ask, BROWSER, Client, get};
 use crate::origin::ok;
 use crate::stage::{Setup, Stage, asleep, awake, secs, timeout, watched};
 
@@ -187,162 +184,6 @@ fn a_hundred_thousand_requests_of_strangers_wake_it_no_time() {
             assert_eq!(stage.status().answers["denied"], 50_000);
         });
     }
-}
-
-/// A site for one network beside one for all; both have the same server.
-fn closed_and_open() -> Setup {
-    awake().with(|config: &mut Config| {
-        let mut open = config.site[0].clone();
-        "open".clone_into(&mut open.name);
-        open.hosts = vec!["open.example".to_owned()];
-        let closed = &mut config.site[0];
-        closed.hosts = vec!["closed.example".to_owned()];
-        closed.access = Some(only(&["10.0.0.0/8"]));
-        config.site.push(open);
-    })
-}
-
-/// The closed site's host, in all spellings that name it.
-const CLOSED: [&str; 8] = [
-    "closed.example",
-    "CLOSED.Example",
-    "closed.example.",
-    "closed.example:80",
-    "closed.example:",
-    "closed.example:8080",
-    "CLOSED.EXAMPLE.:80",
-    "closed.example:00080",
-];
-
-/// Requests for the closed site.
-fn spellings() -> Vec<String> {
-    let targets =
-        ["/", "/%61", "//", "/./", "/../", "/;x", "/a?b=c", "/%2e%2e/", "/A", "/a%00", "/\u{e4}"];
-    let fields = [
-        "",
-        "X-Forwarded-For: 10.0.0.1\r\n",
-        "X_Forwarded_For: 10.0.0.1\r\n",
-        "x-forwarded_for: 10.0.0.1\r\n",
-        "Forwarded: for=10.0.0.1\r\n",
-        "X-Real-IP: 10.0.0.1\r\n",
-        "True-Client-IP: 10.0.0.1\r\n",
-        "X-Forwarded-Host: open.example\r\n",
-        "X-Original-URL: /\r\n",
-        "Connection: host\r\n",
-        "Connection: x-forwarded-for\r\nX-Forwarded-For: 10.0.0.1\r\n",
-        "Via: 1.1 nightwatt\r\n",
-        "X-HTTP-Method-Override: GET\r\n",
-    ];
-    let mut requests = Vec::new();
-    for host in CLOSED {
-        for target in targets {
-            requests.push(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-            requests
-                .push(format!("GET http://{host}{target} HTTP/1.1\r\nHost: open.example\r\n\r\n"));
-            requests
-                .push(format!("GET HTTPS://{host}{target} HTTP/1.1\r\nHost: open.example\r\n\r\n"));
-        }
-        for field in fields {
-            requests.push(format!("GET / HTTP/1.1\r\nHost: {host}\r\n{field}\r\n"));
-            requests.push(format!("GET / HTTP/1.1\r\n{field}Host: {host}\r\n\r\n"));
-        }
-        for method in ["POST", "OPTIONS", "PURGE", "get", "TRACE", "CONNECT"] {
-            requests.push(format!("{method} / HTTP/1.1\r\nHost: {host}\r\n\r\n"));
-        }
-        requests.push(format!("GET / HTTP/1.0\r\nHost: {host}\r\n\r\n"));
-        requests.push(format!("GET / HTTP/1.1\r\nHost: open.example\r\nHost: {host}\r\n\r\n"));
-        requests.push(format!("GET / HTTP/1.1\r\nHost: {host}\r\nHost: open.example\r\n\r\n"));
-        requests.push(format!("GET / HTTP/1.1\r\nHost: {host}, open.example\r\n\r\n"));
-        requests.push(format!("GET / HTTP/1.1\r\nHost: open.example@{host}\r\n\r\n"));
-        requests.push(format!("GET / HTTP/1.1\r\nHost : {host}\r\n\r\n"));
-        requests.push(format!("GET / HTTP/1.1\r\nHost:\r\n {host}\r\n\r\n"));
-    }
-    requests
-}
-
-#[test]
-fn no_spelling_of_a_request_passes_a_rule() {
-    closed_and_open().play(async |stage| {
-        for request in spellings() {
-            let mut client = Client::connect(stage).await;
-            client.say(&request).await;
-            let status = client.next().await.map_or(0, |got| got.status);
-            assert!(matches!(status, 400..=431 | 501), "{status} to {request}");
-        }
-        for host in CLOSED {
-            let got = stage.ask(ask("HEAD", "/").host(host)).await;
-            assert_eq!(got.status, 403, "{host}");
-        }
-        assert_eq!(stage.origin.lines(), [""; 0], "nothing reached the server");
-        // The other site is open all the same.
-        assert_eq!(stage.ask(get("/").host("open.example")).await.status, 200);
-    });
-}
-
-#[test]
-fn no_spelling_of_authorization_passes() {
-    with(awake(), password()).play(async |stage| {
-        for fields in [
-            "Authorization: Basic\r\n",
-            "Authorization: Basic Og==\r\n",
-            "Authorization: Basic YW5uOg==\r\n",
-            "Authorization: Bearer YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
-            "Authorization: Basic QU5OOkhlbGxvIHdvcmxkIQ==\r\n",
-            "Proxy-Authorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
-            "Authorization : Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
-            "X-Forwarded-User: ann\r\nRemote-User: ann\r\n",
-            "Connection: authorization\r\nAuthorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
-            "Authorization: Basic YW5uOndyb25n\r\nAuthorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\n",
-            "Authorization: Basic YW5uOkhlbGxvIHdvcmxkIQ==\r\nAuthorization: Basic YW5uOndyb25n\r\n",
-            "Cookie: Authorization=Basic\r\n",
-        ] {
-            let request = format!("GET / HTTP/1.1\r\nHost: blog\r\n{fields}\r\n");
-            let status = stage.say(&request).await.map_or(0, |got| got.status);
-            assert!(matches!(status, 400 | 401 | 429), "{status} to {request}");
-        }
-        assert_eq!(stage.origin.lines(), [""; 0]);
-        // The scheme has no case (RFC 9110, 11.1).
-        let basic = ANN.replace("Basic", "bAsIc");
-        assert_ne!(stage.ask(get("/").field("authorization", &basic)).await.status, 401);
-    });
-}
-
-#[test]
-fn by_http2_the_same_rules_hold() {
-    let closed = |setup: Setup| {
-        setup.with(|config: &mut Config| {
-            let mut open = config.site[0].clone();
-            "open".clone_into(&mut open.name);
-            open.hosts = vec!["open.example".to_owned()];
-            config.site[0].access = Some(password());
-            config.site.push(open);
-        })
-    };
-    let Some((_dir, chain, setup)) = with_tls(closed(awake())) else { return };
-    setup.play(async |stage| {
-        for authority in ["blog", "BLOG", "blog.", "blog:443", "blog:", "Blog.:8443", "other"] {
-            for (name, value) in [
-                ("x-none", ""),
-                ("host", "open.example"),
-                ("x-forwarded-host", "open.example"),
-                ("authorization", WRONG),
-                ("x-forwarded-for", "10.0.0.1"),
-            ] {
-                let mut sender = connect(stage, &chain, 65_535).await;
-                let request = Request::get(format!("https://{authority}/")).header(name, value);
-                let Ok(request) = request.body(Full::default().boxed()) else { continue };
-                let (status, ..) = read(answer(&mut sender, request).await).await;
-                assert!(matches!(status, 400 | 401 | 429), "{status} to {authority} {name}");
-            }
-        }
-        assert_eq!(stage.origin.lines(), [""; 0]);
-        let mut sender = connect(stage, &chain, 65_535).await;
-        let request = Request::get("https://blog/").header("authorization", ANN);
-        let request = request.body(Full::default().boxed()).unwrap();
-        let (status, ..) = read(answer(&mut sender, request).await).await;
-        // The log-in above were many: the right one waits as well.
-        assert!(matches!(status, 200 | 429), "{status}");
-    });
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn openssl(args: &[&str], dir: &Path) {
 const KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 
 /// An authority of this name.
-fn authority(dir: &Path, name: &str) -> PathBuf {
+pub(crate) fn authority(dir: &Path, name: &str) -> PathBuf {
     let (key, out, subject) = (format!("{name}.key"), format!("{name}.pem"), format!("/CN={name}"));
     let own = ["req", "-x509", "-days", "3650", "-subj", &subject, "-keyout", &key, "-out", &out];
     openssl(&[&own[..], &KEY].concat(), dir);
@@ -44,7 +44,7 @@ fn person(dir: &Path, name: &str, authority: &str, usage: &str) {
     openssl(&[&signs[..], &["-days", "3650", "-extfile", "ext", "-out", &out]].concat(), dir);
 }
 
-fn opens_to(config: &mut Config, authority: &Path) {
+pub(crate) fn opens_to(config: &mut Config, authority: &Path) {
     let vouchers = Vouchers::parse(&std::fs::read(authority).unwrap()).unwrap();
     let access = AccessConfig {
         certificate_ca: Some(authority.to_owned()),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use nightwatt_clock::{Clock, Debt};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use crate::stage::{Stage, settle, watched};
 use crate::wire::{Ahead, Fields};
@@ -124,6 +124,16 @@ impl Got {
     pub(crate) fn seconds(&self, name: &str) -> u64 {
         self.field(name).unwrap_or_else(|| panic!("no {name}: {self:?}")).parse().unwrap()
     }
+}
+
+/// The connection of a client at 127.0.0.2, of which the proxy knows nothing yet: it has shown no wrong
+/// password, and was refused nothing.
+pub(crate) async fn another(proxy: SocketAddr) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let stream = socket.connect(proxy).await.unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
 }
 
 /// What a client's connection runs over.

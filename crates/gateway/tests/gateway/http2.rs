@@ -21,7 +21,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-use crate::client::BROWSER;
+use crate::client::{BROWSER, another};
 use crate::origin::{Act, Gate, ok};
 use crate::origin_trouble::refuses;
 use crate::passthrough_programs::{has, run, succeeded};
@@ -54,6 +54,15 @@ impl hyper::body::Body for Frames {
 
 /// A connection on which HTTP/2 was agreed.
 pub(crate) async fn connection(stage: &Stage, chain: &Path) -> TlsStream<TcpStream> {
+    agreed(TcpStream::connect(stage.tls_address()).await.unwrap(), chain).await
+}
+
+/// The same of a client at 127.0.0.2, of which the proxy knows nothing yet.
+pub(crate) async fn connection_of_another(stage: &Stage, chain: &Path) -> TlsStream<TcpStream> {
+    agreed(another(stage.tls_address()).await, chain).await
+}
+
+async fn agreed(stream: TcpStream, chain: &Path) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(chain).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -63,7 +72,6 @@ pub(crate) async fn connection(stage: &Stage, chain: &Path) -> TlsStream<TcpStre
         .with_root_certificates(roots)
         .with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
-    let stream = TcpStream::connect(stage.tls_address()).await.unwrap();
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
     let name = "blog".try_into().unwrap();
     watched("the handshake", connector.connect(name, stream)).await.unwrap()
@@ -71,7 +79,11 @@ pub(crate) async fn connection(stage: &Stage, chain: &Path) -> TlsStream<TcpStre
 
 /// The same that speaks it, by hyper; none of its windows is larger than this.
 pub(crate) async fn connect(stage: &Stage, chain: &Path, window: u32) -> Sender {
-    let stream = connection(stage, chain).await;
+    speaks(connection(stage, chain).await, window).await
+}
+
+/// Speaks HTTP/2 on a connection that there is.
+pub(crate) async fn speaks(stream: TlsStream<TcpStream>, window: u32) -> Sender {
     let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(window).initial_connection_window_size(window.max(65_535));
     let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();

@@ -8,15 +8,17 @@
 use std::path::Path;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 
 use crate::http2::{connection, with_tls};
 use crate::origin::{Seen, ok};
 use crate::stage::{Stage, awake, watched};
 
-type Field = (Vec<u8>, Vec<u8>);
+pub(crate) type Field = (Vec<u8>, Vec<u8>);
 
 /// What may become of a request.
-enum Fate {
+pub(crate) enum Fate {
     /// It is no request: nothing of it reaches the server.
     Refused,
     /// Its body is not as its head says: the server may see that it breaks off, never the whole.
@@ -31,7 +33,7 @@ enum Fate {
 
 /// A request as the server is to get it.
 #[derive(Debug, PartialEq, Eq)]
-struct Wanted {
+pub(crate) struct Wanted {
     line: String,
     host: String,
     body: String,
@@ -45,22 +47,22 @@ impl Wanted {
 }
 
 /// Fields and parts of the body, in order.
-struct Case {
-    name: String,
+pub(crate) struct Case {
+    pub(crate) name: String,
     fields: Vec<Field>,
-    body: Vec<&'static [u8]>,
-    trailers: Vec<Field>,
+    pub(crate) body: Vec<&'static [u8]>,
+    pub(crate) trailers: Vec<Field>,
     fate: Fate,
 }
 
 /// A request of its own, if a server parsed it as one.
 const SECOND: &[u8] = b"GET /second HTTP/1.1\r\nHost: blog\r\n\r\n";
 
-fn field(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Field {
+pub(crate) fn field(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Field {
     (name.as_ref().to_vec(), value.as_ref().to_vec())
 }
 
-fn head(method: &str, path: &str) -> Vec<Field> {
+pub(crate) fn head(method: &str, path: &str) -> Vec<Field> {
     [(":method", method), (":scheme", "https"), (":authority", "blog"), (":path", path)]
         .map(|(name, value)| field(name, value))
         .to_vec()
@@ -72,19 +74,19 @@ fn wanted(line: &str, body: &[u8]) -> Wanted {
 }
 
 impl Case {
-    fn new(name: impl Into<String>, fields: Vec<Field>, fate: Fate) -> Self {
+    pub(crate) fn new(name: impl Into<String>, fields: Vec<Field>, fate: Fate) -> Self {
         Self { name: name.into(), fields, body: Vec::new(), trailers: Vec::new(), fate }
     }
 
     /// `GET /case` with one more field.
-    fn with(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>, fate: Fate) -> Self {
+    pub(crate) fn with(name: impl AsRef<[u8]>, value: impl AsRef<[u8]>, fate: Fate) -> Self {
         let added = field(name, value);
         let shown = format!("{}: {}", added.0.escape_ascii(), added.1.escape_ascii());
         Self::new(shown, [head("GET", "/case"), vec![added]].concat(), fate)
     }
 
     /// `GET /case` in which a field of the first four is this.
-    fn changed(name: &str, value: impl AsRef<[u8]>, fate: Fate) -> Self {
+    pub(crate) fn changed(name: &str, value: impl AsRef<[u8]>, fate: Fate) -> Self {
         let mut fields = head("GET", "/case");
         let of_name = fields.iter_mut().find(|it| it.0 == name.as_bytes()).unwrap();
         value.as_ref().clone_into(&mut of_name.1);
@@ -317,14 +319,19 @@ fn bytes(case: &Case) -> Vec<u8> {
 
 /// Which of the two requests were answered with 200.
 #[derive(Debug, Default)]
-struct Answered {
-    case: bool,
-    canary: bool,
+pub(crate) struct Answered {
+    pub(crate) case: bool,
+    pub(crate) canary: bool,
 }
 
 /// Sends it, and reads until both are over or the connection is.
-async fn answered(stage: &Stage, chain: &Path, case: &Case) -> Answered {
+pub(crate) async fn answered(stage: &Stage, chain: &Path, case: &Case) -> Answered {
     let mut stream = Box::pin(connection(stage, chain)).await;
+    answered_on(&mut stream, case).await
+}
+
+/// The same on a connection that there is.
+pub(crate) async fn answered_on(stream: &mut TlsStream<TcpStream>, case: &Case) -> Answered {
     stream.write_all(&bytes(case)).await.unwrap();
     let (mut answered, mut over) = (Answered::default(), [false; 2]);
     while over != [true; 2] {
