@@ -36,7 +36,7 @@ use crate::tls::validity::Validity;
 const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Limit for the question when a certificate is to be renewed.
-const ADVICE_PATIENCE: Duration = Duration::from_secs(30);
+const ADVICE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Pause after a certificate that is due for renewal as soon as it is there, as its authority suggests: otherwise orders
 /// would follow each other at once. It grows as after failures.
@@ -172,7 +172,7 @@ async fn advise(
             let account = account::open(acme, &dir).await?;
             Ok::<_, Failed>(account.renewal_info(&id).await?)
         };
-        let asked = clock.timeout(ADVICE_PATIENCE, Box::pin(asked)).await;
+        let asked = clock.timeout(ADVICE_TIMEOUT, Box::pin(asked)).await;
         let now = clock.now().wall;
         match asked.unwrap_or(Err(Failed::Silent)) {
             Ok((info, retry_after)) => {

@@ -36,14 +36,14 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Even in a shorter turn a device gets this: else one that is slower than the user's interval
 /// would never be read. Turns missed are counted.
-const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Redirects followed for one question.
 const REDIRECTS: u32 = 3;
 
 /// When all that is asked in a turn is to be answered.
 pub(crate) fn deadline(turn: &Turn<'_>) -> Mono {
-    monotonic() + turn.left().clamp(LEAST_PATIENCE, TIMEOUT)
+    monotonic() + turn.left().clamp(LEAST_TIMEOUT, TIMEOUT)
 }
 
 /// The same while a meter is opened.

@@ -1,4 +1,4 @@
-//! Bans by the real fail2ban and the real CrowdSec, with the files that we ship for them and the log of a proxy.
+//! Bans by the real fail2ban and the real crowdsec, with the files that we ship for them and the log of a proxy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ const GUESSER: &str = "198.51.100.7";
 const ELSEWHERE: &str = "2001:db8::7";
 /// Asks for what scanners ask for.
 const SCANNER: &str = "198.51.100.9";
-/// Guesses while CrowdSec follows the log.
+/// Guesses while crowdsec follows the log.
 const LATER: &str = "203.0.113.5";
 /// `maxretry` of the jail, and one more than the `capacity` of the scenarios.
 const ENOUGH: usize = 10;
@@ -297,7 +297,7 @@ fn fail2ban_bans_who_guesses_passwords_of_a_service_that_decides_and_no_other() 
     });
 }
 
-/// CrowdSec of Debian's package, which is too large for `tools/need` and starts a service when it is installed:
+/// crowdsec of Debian's package, which is too large for `tools/need` and starts a service when it is installed:
 /// `CROWDSEC` names a folder in which the package is unpacked.
 struct Crowdsec {
     root: PathBuf,
