@@ -40,7 +40,7 @@ const COMING: &str =
     "BEGIN:VEVENT\r\nSUMMARY:Coming\r\nDTSTART;VALUE=DATE:20991225\r\nEND:VEVENT\r\n";
 
 /// A configuration in a folder of its own, beside the files that it may name (`DIR/users`).
-pub(crate) struct Written(pub(crate) TempDir);
+pub(crate) struct Written(TempDir);
 
 impl Written {
     pub(crate) fn new(config: &str) -> Self {
