@@ -34,8 +34,7 @@ Vg2ti2axsOKSqtpXdrpTSR1nAiEAxhOfmBLwPhBiFnIWSEQYEnTQnuzRo7hV3BHz
 -----END CERTIFICATE-----
 ";
 
-const OVER: &str =
-    "BEGIN:VEVENT\r\nSUMMARY:Over\r\nDTSTART;VALUE=DATE:20001225\r\nEND:VEVENT\r\n";
+const OVER: &str = "BEGIN:VEVENT\r\nSUMMARY:Over\r\nDTSTART;VALUE=DATE:20001225\r\nEND:VEVENT\r\n";
 const COMING: &str =
     "BEGIN:VEVENT\r\nSUMMARY:Coming\r\nDTSTART;VALUE=DATE:20991225\r\nEND:VEVENT\r\n";
 
@@ -47,8 +46,7 @@ impl Written {
         let written = Self(tempfile::tempdir().unwrap());
         let days = format!("{OVER}{COMING}");
         let users = "ann:$5$saltstring$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc5\n";
-        let key =
-            "key \"Night.example.\" { algorithm hmac-sha256; secret \"c2VjcmV0\"; };\n";
+        let key = "key \"Night.example.\" { algorithm hmac-sha256; secret \"c2VjcmV0\"; };\n";
         let config = config.replace("DIR", &written.dir());
         for (name, text) in [
             ("ca.pem", AUTHORITY),
