@@ -1,14 +1,19 @@
 //! Compression of what the server answers: by our decoders, by curl, and by a browser.
 
 use std::io::Read;
+use std::path::Path;
 use std::process::Command;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use nightwatt_gateway::config::SiteConfig;
+use sha2::{Digest, Sha256};
 
 use crate::client::{Ask, Got, ask, get};
 use crate::origin::{Act, Gate, Says, ok, status};
 use crate::passthrough_programs::{has, run, succeeded};
 use crate::stage::{Setup, Stage, awake};
+use crate::tls::{by_tls, certificate};
 
 fn compresses(setup: Setup) -> Setup {
     setup.site(|site: &mut SiteConfig| site.compression.enabled = true)
@@ -270,6 +275,22 @@ fn curl_reads_every_coding() {
     });
 }
 
+/// A browser that prints what a page has become after its scripts ran.
+fn browser(chromium: &Path, profile: &Path) -> Command {
+    let mut browser = Command::new(chromium);
+    browser
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .arg("--virtual-time-budget=20000")
+        .arg(format!("--user-data-dir={}", profile.display()));
+    browser
+}
+
+/// The codings of answers so far.
+fn used(stage: &Stage) -> Vec<String> {
+    let answers = stage.status().compression.unwrap().answers;
+    answers.into_iter().filter(|it| it.1 > 0).map(|it| it.0).collect()
+}
+
 #[test]
 fn a_browser_shows_a_compressed_page() {
     let Some(chromium) = nightwatt_needs::program("chromium") else { return };
@@ -277,17 +298,68 @@ fn a_browser_shows_a_compressed_page() {
         let page = format!("<!doctype html><title>x</title><ul>{}</ul>", page());
         stage.origin.says(html(&page));
         let dir = tempfile::tempdir().unwrap();
-        let mut browser = Command::new(chromium);
-        browser
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"])
-            .arg(format!("--user-data-dir={}", dir.path().display()))
-            .arg(format!("http://127.0.0.1:{}/a", stage.address().port()));
+        let mut browser = browser(&chromium, dir.path());
+        browser.arg(format!("http://127.0.0.1:{}/a", stage.address().port()));
         let shown = succeeded(&run(browser).await);
         assert!(shown.contains("line 3999"), "the end of the page is there");
-        let status = stage.status().compression.unwrap();
-        let used: Vec<&str> =
-            status.answers.iter().filter(|it| *it.1 > 0).map(|it| it.0.as_str()).collect();
+        let used = used(stage);
         println!("the browser got {used:?}");
-        assert!(!used.is_empty(), "{status:?}");
+        assert!(!used.is_empty(), "{:?}", stage.status().compression);
+    });
+}
+
+/// The hash of a certificate's public key, by which Chromium is told to accept it.
+fn key_hash(chain: &Path) -> String {
+    let mut openssl = Command::new("openssl");
+    openssl.args(["x509", "-noout", "-pubkey", "-in"]).arg(chain);
+    let pem = succeeded(&openssl.output().unwrap());
+    let key: String = pem.lines().filter(|line| !line.starts_with("-----")).collect();
+    STANDARD.encode(Sha256::digest(STANDARD.decode(key).unwrap()))
+}
+
+/// A page whose script writes into it in which coding the browser got another answer.
+fn page_that_looks() -> String {
+    let script = "fetch('/b').then(it => document.getElementById('coding').textContent = \
+                  'came as ' + it.headers.get('content-encoding'))";
+    let page = page();
+    format!(
+        "<!doctype html><title>x</title><p id=coding></p><script>{script}</script><ul>{page}</ul>"
+    )
+}
+
+/// What that script wrote.
+fn coding(shown: &str) -> &str {
+    let (_, rest) = shown.split_once("id=\"coding\">").expect("the page is shown");
+    rest.split('<').next().unwrap_or_default()
+}
+
+#[test]
+fn a_browser_gets_br_or_zstd_by_tls_and_gzip_in_clear_text() {
+    let Some(chromium) = nightwatt_needs::program("chromium") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(made) = certificate(dir.path()) else { return };
+    by_tls(compresses(awake().real()), &made).play(async |stage| {
+        stage.origin.says(html(&page_that_looks()));
+        // By a name: to `127.0.0.1` and `localhost` browsers offer all codings in clear text too.
+        let opened = async |scheme: &str, port: u16| {
+            let mut browser = browser(&chromium, &dir.path().join(scheme));
+            browser
+                .arg("--host-resolver-rules=MAP blog 127.0.0.1")
+                .arg(format!("--ignore-certificate-errors-spki-list={}", key_hash(&made.chain)))
+                .arg(format!("{scheme}://blog:{port}/a"));
+            succeeded(&run(browser).await)
+        };
+        let shown = opened("https", stage.tls_address().port()).await;
+        assert!(shown.contains("line 3999"), "the end of the page is there");
+        let came = coding(&shown);
+        assert!(["came as br", "came as zstd"].contains(&came), "{came}");
+        let used_by_tls = used(stage);
+        let is_for_tls = |it: &String| ["br", "zstd"].contains(&it.as_str());
+        assert!(!used_by_tls.is_empty() && used_by_tls.iter().all(is_for_tls), "{used_by_tls:?}");
+
+        let shown = opened("http", stage.address().port()).await;
+        assert!(shown.contains("line 3999"), "the end of the page is there");
+        assert_eq!(coding(&shown), "came as gzip");
+        assert!(used(stage).contains(&"gzip".to_owned()), "{:?}", used(stage));
     });
 }

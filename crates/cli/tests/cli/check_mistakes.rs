@@ -1,0 +1,198 @@
+//! Mistakes in the features of the front door: `check` shows the line with its key and value, and what to do next.
+
+use crate::check_front_door::SITE;
+use crate::harness::{nightwatt, told};
+
+/// What `check` writes about a configuration that cannot be used.
+fn refused(lines: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().display().to_string();
+    let file = folder.path().join("n.toml");
+    std::fs::write(&file, format!("{SITE}{lines}\n").replace("DIR", &dir)).unwrap();
+    let file = file.display().to_string();
+    let page = nightwatt(&["check", "-c", &file]);
+    let json = nightwatt(&["check", "--json", "-c", &file]);
+    for output in [&page, &json] {
+        assert_eq!(output.status.code(), Some(2), "{lines}: {}", told(output));
+        assert!(output.stdout.is_empty(), "{lines}: {}", told(output));
+    }
+    told(&page)
+}
+
+/// Each of these lines is refused: shows that line, which has the key and the value, and says what would be right.
+#[track_caller]
+fn all_are_refused(mistakes: &[(&str, &str, &str)]) {
+    for (lines, shown, wanted) in mistakes {
+        let said = refused(lines);
+        let whole = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(whole.contains(wanted), "{lines}: no {wanted:?} in {said}");
+        assert!(whole.contains("n.toml:") && whole.contains("hint: "), "{lines}: {said}");
+        assert!(whole.contains(&format!(" | {shown} ")), "{lines}: no {shown:?} in {said}");
+    }
+}
+
+#[test]
+fn hours_and_holidays_that_cannot_be_read_are_named_with_an_example() {
+    let example = "Write days and times, as in `mon-fri 08:00-18:00`";
+    let no_times = format!(
+        "`site.scenario.awake`: `noon` are no hours: `noon` are no two times of day. {example}"
+    );
+    let no_days = format!(
+        "`site.scenario.never_sleep`: `weekend 08:00-10:00` are no hours: `weekend` are no days (mon, tue, wed, thu, \
+         fri, sat, sun). {example}"
+    );
+    all_are_refused(&[
+        ("scenario.awake = [\"noon\"]", "scenario.awake = [\"noon\"]", no_times.as_str()),
+        (
+            "[site.scenario]\nnever_sleep = [\"weekend 08:00-10:00\"]",
+            "never_sleep = [\"weekend 08:00-10:00\"]",
+            no_days.as_str(),
+        ),
+        (
+            "[site.scenario]\nholidays = \"/no/days.ics\"",
+            "holidays = \"/no/days.ics\"",
+            "`site.scenario.holidays` is /no/days.ics, but it has no effect without `awake`: write the hours",
+        ),
+        (
+            "[site.scenario]\nawake = [\"08:00-10:00\"]\nholidays = \"/no/days.ics\"",
+            "holidays = \"/no/days.ics\"",
+            "/no/days.ics: cannot read it: No such file",
+        ),
+    ]);
+}
+
+#[test]
+fn access_without_its_files_or_beside_what_goes_around_it_is_refused() {
+    all_are_refused(&[
+        (
+            "[site.access]\nhtpasswd = \"/no/users\"",
+            "htpasswd = \"/no/users\"",
+            "/no/users: cannot read it: No such file",
+        ),
+        (
+            "[site.access]\nhtpasswd = \"DIR/n.toml\"",
+            "htpasswd =",
+            "n.toml: line 1: its hash is not bcrypt, argon2 or SHA-crypt",
+        ),
+        (
+            "[site.access]\ncertificate_ca = \"/no/ca.pem\"",
+            "certificate_ca = \"/no/ca.pem\"",
+            "`site.access.certificate_ca` needs TLS, by which clients show their certificates: add a `[tls]` table",
+        ),
+        (
+            "[site.access]\nforward = { url = \"auth.example\" }",
+            "forward = { url = \"auth.example\" }",
+            "`site.access.forward.url`: `auth.example` is no address of a service: write `http://` or `https://`",
+        ),
+        (
+            "[gate]\nlisten = [\"127.0.0.1:9181\"]\n[site.access]\ndeny = [\"10.0.0.0/8\"]",
+            "[site.access]",
+            "let that proxy control the access, and leave out `[site.access]` or `[gate]`",
+        ),
+    ]);
+}
+
+#[test]
+fn paths_that_overlap_and_compression_that_is_off_are_refused() {
+    all_are_refused(&[
+        (
+            "[[site.path]]\nprefix = \"/files\"\ntext = \"a\"\n[[site.path]]\nprefix = \"/files/\"\ntext = \"b\"",
+            "prefix = \"/files/\"",
+            "two tables are for `/files/`: write one",
+        ),
+        (
+            "[[site.path]]\nprefix = \"/files\"\nredirect = \"/b\"\ntext = \"a\"",
+            "text = \"a\"",
+            "`redirect` and `text` are two answers: take one",
+        ),
+        (
+            "[site.compression]\nmin_bytes = 10",
+            "[site.compression]",
+            "the table has no effect: add `enabled = true`",
+        ),
+        (
+            "[site.compression]\nenabled = true\ntypes = [\"html\"]",
+            "types = [\"html\"]",
+            "`html` is no media type: write `text/html`, or `text/*`",
+        ),
+    ]);
+}
+
+#[test]
+fn probes_without_a_question_and_services_without_a_server_are_refused() {
+    let service = |kind: &str, more: &str| {
+        format!("[[{kind}]]\nname = \"a\"\nlisten = [\"127.0.0.1:2222\"]\norigin = \"10.0.0.5:22\"\n{more}")
+    };
+    let telnet = service("tcp", "on = \"blog\"\nwake_on = \"telnet\"");
+    let nowhere = service("udp", "on = \"nas\"");
+    let key = service("udp", "on = \"blog\"\nwireguard_key = \"abc\"");
+    all_are_refused(&[
+        (
+            "[[site.in_use]]\nevery = \"5m\"",
+            "[[site.in_use]]",
+            "what is asked? Write `preset = \"jellyfin\"` (emby, plex, home-assistant, transmission), `url = ",
+        ),
+        (
+            telnet.as_str(),
+            "wake_on = \"telnet\"",
+            "`tcp.wake_on` is `telnet`, but must be one of `connect`, `first-byte`, `tls`, `ssh`, `rdp`, `minecraft`",
+        ),
+        (
+            nowhere.as_str(),
+            "on = \"nas\"",
+            "there is no `[[site]]` or `[[machine]]` called `nas`: on whose server is it?",
+        ),
+        (
+            key.as_str(),
+            "wireguard_key = \"abc\"",
+            "`udp.wireguard_key`: `abc` is not a key of WireGuard: write the server's public key, as `wg show",
+        ),
+        (
+            "[magic_packets]",
+            "[magic_packets]",
+            "no card's address is known: write `power.wake.wol` for one, or leave this table out",
+        ),
+        (
+            "[containers]",
+            "[containers]",
+            "whose containers? Write `podman = \"/run/podman/podman.sock\"` or `docker = ",
+        ),
+    ]);
+}
+
+#[test]
+fn proofs_by_dns_without_their_key_are_refused() {
+    let tls = "[tls]\nlisten = [\"127.0.0.1:8443\"]\ncertificate = [{ acme = [\"blog.example\"] }]\n\
+               acme.terms_agreed = true\n[tls.acme.dns]\nserver = \"192.0.2.1:53\"\n";
+    let missing = format!("{tls}key_file = \"/no/key\"");
+    let both = format!("{tls}hook = [\"/bin/true\"]");
+    all_are_refused(&[
+        (
+            tls,
+            "[tls.acme.dns]",
+            "`server` takes signed updates only: write both `server` and `key_file`",
+        ),
+        (missing.as_str(), "key_file = \"/no/key\"", "/no/key: No such file"),
+        (both.as_str(), "[tls.acme.dns]", "or `hook` (a program that changes records), one of the two"),
+    ]);
+}
+
+#[test]
+fn a_probe_or_a_page_without_its_file_names_site_and_file() {
+    for (lines, what, hint) in [
+        (
+            "[[site.in_use]]\npreset = \"plex\"\ntoken_file = \"/no/token\"",
+            "`in_use` of site `blog`: the probe `plex` cannot be asked: cannot read /no/token",
+            "hint: check that the files it names are there and that this user may read them",
+        ),
+        (
+            "error_pages = { 503 = \"/no/page.html\" }",
+            "`error_pages` of site `blog`: cannot read /no/page.html",
+            "hint: check that the file is there and that this user may read it",
+        ),
+    ] {
+        let said = refused(lines);
+        let whole = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(whole.contains(what) && whole.contains(hint), "{lines}: {said}");
+    }
+}
