@@ -121,7 +121,9 @@ fn paths_that_overlap_and_compression_that_is_off_are_refused() {
 #[test]
 fn probes_without_a_question_and_services_without_a_server_are_refused() {
     let service = |kind: &str, more: &str| {
-        format!("[[{kind}]]\nname = \"a\"\nlisten = [\"127.0.0.1:2222\"]\norigin = \"10.0.0.5:22\"\n{more}")
+        format!(
+            "[[{kind}]]\nname = \"a\"\nlisten = [\"127.0.0.1:2222\"]\norigin = \"10.0.0.5:22\"\n{more}"
+        )
     };
     let telnet = service("tcp", "on = \"blog\"\nwake_on = \"telnet\"");
     let nowhere = service("udp", "on = \"nas\"");
@@ -173,7 +175,11 @@ fn proofs_by_dns_without_their_key_are_refused() {
             "`server` takes signed updates only: write both `server` and `key_file`",
         ),
         (missing.as_str(), "key_file = \"/no/key\"", "/no/key: No such file"),
-        (both.as_str(), "[tls.acme.dns]", "or `hook` (a program that changes records), one of the two"),
+        (
+            both.as_str(),
+            "[tls.acme.dns]",
+            "or `hook` (a program that changes records), one of the two",
+        ),
     ]);
 }
 

@@ -239,7 +239,7 @@ fn containers_are_unknown_while_their_daemon_is_not_there() {
     assert_eq!(Written::new(SITE).json()["containers"], Value::Null);
 }
 
-/// Two containers: the port of the second is none.
+/// Two containers: the port of the second is no number.
 const CONTAINERS: [(&str, &str); 2] = [("wiki", "80"), ("shop", "eighty")];
 
 /// A daemon that has these; returns its address.

@@ -401,9 +401,8 @@ impl<'a> Connecting<'a> {
             if place.is_none() {
                 place = Some(self.waits(held)?);
             }
-            if !supervisor
-                .rejoin(number, Some(self.admission_request(number).visitor), || self.cause(number))
-            {
+            let visitor = Some(self.admission_request(number).visitor);
+            if !supervisor.rejoin(number, visitor, || self.cause(number)) {
                 return Err(Outcome::WakeFailed);
             }
             let waiting = self.to_hold(number, deadline);

@@ -297,8 +297,8 @@ fn fail2ban_bans_who_guesses_passwords_of_a_service_that_decides_and_no_other() 
     });
 }
 
-/// crowdsec of Debian's package, which is too large for `tools/need` and starts a service when it is installed:
-/// `CROWDSEC` names a folder in which the package is unpacked.
+/// crowdsec of Debian's package. Installed, it would start a service: `CROWDSEC` names a folder in which
+/// `tools/crowdsec` has unpacked it.
 struct Crowdsec {
     root: PathBuf,
     daemon: Option<Daemon>,
@@ -311,7 +311,7 @@ impl Crowdsec {
         if it.program("crowdsec").is_file() && it.program("cscli").is_file() {
             return Some(it);
         }
-        println!("skipped: there is no CrowdSec in {} (docs/access.md)", it.root.display());
+        println!("skipped: there is no crowdsec in {} (tools/crowdsec)", it.root.display());
         None
     }
 
