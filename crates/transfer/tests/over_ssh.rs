@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
 use nightwatt_needs::programs;
-use nightwatt_transfer::pure::arm::Arm;
+use nightwatt_transfer::pure::arm::{Arm, Codec};
 use nightwatt_transfer::pure::bill::Bill;
 use nightwatt_transfer::receive::{self, Folder};
 use nightwatt_transfer::send::{self, Options, SendError, Session, Wanted, walk};
@@ -76,7 +76,8 @@ fn sent(remote: &Remote, from: &Path, to: &Path) -> (Session, Result<(), SendErr
         arms: Arm::usual(),
         bill: Bill::PUBLISHED,
         block: None,
-        fixed: None,
+        // What it would choose depends on the measured rate of the link.
+        fixed: Some(Arm::new(Codec::Zstd, 3)),
         delete: None,
         attributes: false,
         trial: false,
