@@ -93,7 +93,7 @@ async fn fetch(
         None => match served.shared_fetches.join(key) {
             // It is being fetched already.
             FetchRole::Other => return,
-            boarding => boarding.first(),
+            role => role.first(),
         },
     };
     let (head, directives) = (head_of(&facts, &parts), RequestDirectives::default());

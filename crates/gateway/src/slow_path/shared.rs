@@ -42,9 +42,9 @@ impl Asked<'_> {
         key: Option<&CacheKey>,
         exchange: &Exchange,
     ) -> Option<SharedFetch> {
-        let boarded = key.filter(|_| self.is_anybodys());
-        let board = |key| self.site().shared_fetches.join(key).first();
-        exchange.take_shared_fetch().or_else(|| boarded.and_then(board))
+        let shared = key.filter(|_| self.is_anybodys());
+        let join = |key| self.site().shared_fetches.join(key).first();
+        exchange.take_shared_fetch().or_else(|| shared.and_then(join))
     }
 
     /// Renews the resource in the background: now if the server is awake, else when it is.

@@ -121,7 +121,7 @@ mod tests {
     use crate::config::DiskConfig;
     use crate::disk_cache::DiskCache;
 
-    const SAKE: Requester = Requester::Of(ClientClass::Human);
+    const REQUESTER: Requester = Requester::Of(ClientClass::Human);
 
     const NOW: Timestamp = Timestamp::from_secs(1_767_225_600);
 
@@ -150,7 +150,7 @@ mod tests {
         let cache = DiskCache::open(&DiskConfig::default(), dir, &Clock::real()).unwrap();
         let disk = SiteDisk::new(&cache, "blog", &Rules::default());
         let store = Arc::new(Store::new(1 << 20, Some(disk)));
-        store.ask(key(), SAKE).store(object(1000));
+        store.ask(key(), REQUESTER).store(object(1000));
         cache.write_all_of(&store).await;
         assert!(store.disk().unwrap().has(&key(), NOW));
         (cache, store)
@@ -204,7 +204,7 @@ mod tests {
             };
             eventually("it is read", || cache.index().names().all(|(_, all)| all[0].used));
             // A newer one, too large to be kept.
-            store.ask(key(), SAKE).store(object(1 << 20));
+            store.ask(key(), REQUESTER).store(object(1 << 20));
             coming.await;
             assert_eq!(store.size().0, 0);
             cache.close().await;

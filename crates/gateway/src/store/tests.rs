@@ -7,7 +7,7 @@ use super::*;
 
 const MB: u64 = 1 << 20;
 
-const SAKE: Requester = Requester::Of(ClientClass::Human);
+const REQUESTER: Requester = Requester::Of(ClientClass::Human);
 
 fn key(path: &str) -> CacheKey {
     KeyRules::default().key("example.org", path).unwrap()
@@ -38,7 +38,7 @@ fn object(path: &str, bytes: usize) -> Object {
 
 /// Fetches a resource, as a miss does.
 fn fetch(store: &Arc<Store>, path: &str, bytes: usize) {
-    store.ask(key(path), SAKE).store(object(path, bytes));
+    store.ask(key(path), REQUESTER).store(object(path, bytes));
 }
 
 /// Looks a resource up, as a hit does.
@@ -92,7 +92,7 @@ fn fields_weigh_as_well() {
     assert!(heavy.weight > 60_000, "{}", heavy.weight);
     let many: Vec<_> = (0..100).map(|_| ("x-many", "v")).collect();
     assert!(Object::new(stored("/a", &many), Bytes::new()).weight > 100 * FIELD);
-    store.ask(key("/a"), SAKE).store(heavy);
+    store.ask(key("/a"), REQUESTER).store(heavy);
     assert!(store.size().1 > 60_000);
 }
 
@@ -129,7 +129,7 @@ fn variants_together_are_bounded() {
         let rules = Rules::default();
         let stored =
             Stored::new(&request, Filler::Client, StatusCode::OK, &headers, times, &rules).unwrap();
-        store.ask(key("/a"), SAKE).store(Object::new(stored, Bytes::from(vec![b'x'; 40_000])));
+        store.ask(key("/a"), REQUESTER).store(Object::new(stored, Bytes::from(vec![b'x'; 40_000])));
         assert!(store.size().1 <= MB / LARGEST + 100);
     }
     let entry = store.objects.peek(&key("/a")).unwrap();
@@ -166,9 +166,9 @@ fn what_is_pinned_outlives_every_scan() {
 #[test]
 fn what_is_forgotten_is_not_brought_back_by_an_older_answer() {
     let store = Arc::new(Store::new(MB, None));
-    let (before, other) = (store.ask(key("/a"), SAKE), store.ask(key("/b"), SAKE));
+    let (before, other) = (store.ask(key("/a"), REQUESTER), store.ask(key("/b"), REQUESTER));
     let _ = store.forget(&[key("/a")], None);
-    let after = store.ask(key("/a"), SAKE);
+    let after = store.ask(key("/a"), REQUESTER);
     before.store(object("/a", 1));
     assert!(!hits(&store, "/a"), "asked for before");
     after.store(object("/a", 1));
@@ -176,7 +176,7 @@ fn what_is_forgotten_is_not_brought_back_by_an_older_answer() {
     assert!(hits(&store, "/a") && hits(&store, "/b"));
 
     // The answer by which the change is known is itself newer than the change.
-    let (old, change) = (store.ask(key("/a"), SAKE), store.ask(key("/a"), SAKE));
+    let (old, change) = (store.ask(key("/a"), REQUESTER), store.ask(key("/a"), REQUESTER));
     let _ = store.forget(&[key("/a")], Some(&change));
     old.store(object("/a", 1));
     assert!(!hits(&store, "/a"));
@@ -192,7 +192,7 @@ fn a_purge_counts_what_it_removes_and_outdates_what_is_on_its_way() {
     for path in ["/a", "/a/1", "/a/2", "/b"] {
         fetch(&store, path, 1);
     }
-    let late = store.ask(key("/a/3"), SAKE);
+    let late = store.ask(key("/a/3"), REQUESTER);
     let kept = late.collect(stored("/a/3", &[]), 4).unwrap();
     assert_eq!(purge(&store, "http://example.org/a/"), 2);
     assert_eq!(purge(&store, "http://example.org/a/"), 0);
@@ -211,7 +211,7 @@ fn answers_on_their_way_are_bounded_together() {
     let mut all: Vec<Option<Collecting>> = (0..64)
         .map(|number| {
             let path = format!("/{number}");
-            store.ask(key(&path), SAKE).collect(stored(&path, &[]), 0)
+            store.ask(key(&path), REQUESTER).collect(stored(&path, &[]), 0)
         })
         .collect();
     for _ in 0..9 {
@@ -242,7 +242,7 @@ fn a_body_of_another_length_than_announced_is_not_kept() {
     let store = Arc::new(Store::new(MB, None));
     for (bytes, kept) in [(3, false), (5, false), (4, true)] {
         let length = stored("/a", &[("content-length", "4")]);
-        let mut body = store.ask(key("/a"), SAKE).collect(length, 0).unwrap();
+        let mut body = store.ask(key("/a"), REQUESTER).collect(length, 0).unwrap();
         assert!(body.take(&vec![b'x'; bytes]));
         body.finish();
         assert_eq!(hits(&store, "/a"), kept, "{bytes} of 4 bytes");
@@ -273,7 +273,7 @@ proptest! {
         let store = Arc::new(Store::new(MB, None));
         let whole = parts.concat();
         let length = if known { whole.len() as u64 } else { 0 };
-        let mut body = store.ask(key("/a"), SAKE).collect(stored("/a", &[]), length).unwrap();
+        let mut body = store.ask(key("/a"), REQUESTER).collect(stored("/a", &[]), length).unwrap();
         for part in &parts {
             prop_assert!(body.take(part));
             let taken = store.collected.load(Ordering::Relaxed);

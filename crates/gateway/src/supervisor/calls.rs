@@ -177,7 +177,7 @@ impl Driver {
         }
     }
 
-    /// Controls the server through these from now on. Returns the previous control.
+    /// Controls the server through this from now on. Returns the previous control.
     fn reach(&mut self, server_control: Arc<ServerControl>) -> Arc<ServerControl> {
         if let Some(command) = self.command.take() {
             command.task.abort();

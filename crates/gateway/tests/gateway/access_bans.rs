@@ -115,9 +115,11 @@ async fn guesses_at_a_service(stage: &mut Stage) -> Origin {
     service
 }
 
-/// Each program compares the times of the lines with the machine's.
+/// Each program compares the times of the lines with the machine's. No crawler has an appointment at this time of day.
 fn now(setup: Setup) -> Setup {
-    behind_a_proxy(setup).real()
+    let second = Clock::real().now().wall.secs().cast_unsigned() % 86_400;
+    let opens = secs((second + 43_200) % 86_400);
+    behind_a_proxy(setup).with(move |config| config.scenario.crawl_window.opens = opens).real()
 }
 
 /// A file that the package has.
@@ -131,7 +133,7 @@ fn log_of(stage: &Stage) -> PathBuf {
 
 /// Waits for `work` of another program, whose own log explains what has gone wrong.
 async fn wait_for<T>(what: &str, log: &Path, work: impl Future<Output = T>) -> T {
-    let waited = Clock::real().timeout(secs(60), work).await;
+    let waited = Clock::real().timeout(secs(150), work).await;
     waited.unwrap_or_else(|_| {
         let log = fs::read_to_string(log).unwrap_or_default();
         panic!("waited for {what}:\n{log}")
@@ -419,7 +421,7 @@ impl Crowdsec {
         self.daemon = Some(Daemon { child, dir });
         wait_for("CrowdSec to answer", &self.log(), async {
             while self.bans().is_none() {
-                stage.clock.sleep(PAUSE).await;
+                stage.clock.sleep(secs(1)).await;
             }
         })
         .await;
@@ -460,7 +462,7 @@ impl Crowdsec {
     async fn waits_for_bans(&self, stage: &Stage, expected: &BTreeSet<(String, String)>) {
         wait_for("the bans of CrowdSec", &self.log(), async {
             while !self.bans().is_some_and(|bans| bans.is_superset(expected)) {
-                stage.clock.sleep(PAUSE).await;
+                stage.clock.sleep(secs(1)).await;
             }
         })
         .await;
@@ -487,7 +489,7 @@ fn crowdsec_bans_who_guesses_passwords_or_scans_and_no_other() {
         wait_for("a ban from the log that it follows", &crowdsec.log(), async {
             while !crowdsec.bans().is_some_and(|bans| bans.is_superset(&expected)) {
                 stage.ask(from(LATER, get("/").field("Authorization", WRONG))).await;
-                stage.clock.sleep(PAUSE).await;
+                stage.clock.sleep(secs(1)).await;
             }
         })
         .await;

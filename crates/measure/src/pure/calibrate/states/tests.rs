@@ -148,23 +148,18 @@ fn intervals_hold_when_readings_miss_the_steps_between_them() {
     assert_covers(|rng| {
         // (watts, seconds): 4 s at 40 W and 6 s at 70 W are 564 J beyond 1.6 W for 10 s less 16 J.
         let switch = (TRUTH[2] + 10.0 * TRUTH[1]) / 10.0;
-        let mut interpolation = Vec::new();
+        let mut stretches = Vec::new();
         let (mut at, mut commands) = (0.0, Vec::new());
         for _ in 0..8 {
             let (awake, asleep) = (rng.random_range(60.0..150.0), rng.random_range(30.0..300.0));
-            interpolation.extend([
-                (TRUTH[0], awake),
-                (switch, 4.0),
-                (TRUTH[1], asleep),
-                (switch, 6.0),
-            ]);
+            stretches.extend([(TRUTH[0], awake), (switch, 4.0), (TRUTH[1], asleep), (switch, 6.0)]);
             commands.push((at + awake, at + awake + asleep + 10.0));
             at += awake + asleep + 10.0;
         }
-        interpolation.push((TRUTH[0], 60.0));
+        stretches.push((TRUTH[0], 60.0));
         let (mut readings, mut next) = (Vec::new(), rng.random_range(0.0..1.0));
         let mut begins = 0.0;
-        for (watts, seconds) in interpolation {
+        for (watts, seconds) in stretches {
             while next < begins + seconds {
                 let noise = 0.5 * rng.sample::<f64, _>(StandardNormal);
                 let time = Mono(Duration::from_secs_f64(next));
