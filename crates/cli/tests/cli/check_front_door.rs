@@ -77,9 +77,14 @@ impl Written {
         fs::set_permissions(self.0.path().join(name), Permissions::from_mode(mode)).unwrap();
     }
 
-    fn checked(&self, more: &[&str]) -> Output {
+    /// `check` of it.
+    pub(crate) fn check(&self, more: &[&str]) -> Output {
         let file = self.0.path().join("n.toml").display().to_string();
-        let output = nightwatt(&[&["check", "-c", &file], more].concat());
+        nightwatt(&[&["check", "-c", &file], more].concat())
+    }
+
+    fn checked(&self, more: &[&str]) -> Output {
+        let output = self.check(more);
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));
         output
     }

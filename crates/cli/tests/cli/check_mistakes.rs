@@ -1,17 +1,12 @@
 //! Mistakes in the features of the front door: `check` shows the line with its key and value, and what to do next.
 
-use crate::check_front_door::SITE;
-use crate::harness::{nightwatt, told};
+use crate::check_front_door::Written;
+use crate::harness::told;
 
 /// What `check` writes about a configuration that cannot be used.
 fn refused(lines: &str) -> String {
-    let folder = tempfile::tempdir().unwrap();
-    let dir = folder.path().display().to_string();
-    let file = folder.path().join("n.toml");
-    std::fs::write(&file, format!("{SITE}{lines}\n").replace("DIR", &dir)).unwrap();
-    let file = file.display().to_string();
-    let page = nightwatt(&["check", "-c", &file]);
-    let json = nightwatt(&["check", "--json", "-c", &file]);
+    let written = Written::site(&format!("{lines}\n"));
+    let [page, json] = [written.check(&[]), written.check(&["--json"])];
     for output in [&page, &json] {
         assert_eq!(output.status.code(), Some(2), "{lines}: {}", told(output));
         assert!(output.stdout.is_empty(), "{lines}: {}", told(output));

@@ -10,6 +10,7 @@ use nightwatt_gateway::config::AccessConfig;
 
 use crate::access::{ANN, WRONG, only, password};
 use crate::access_forward::guard;
+use crate::access_spellings::beside_an_open_site;
 use crate::http2::{answer, connect, connection_of_another, read, with_tls};
 use crate::http2_smuggling::{Case, Fate, Field, answered, answered_on, field, head};
 use crate::stage::{Setup, Stage, asleep, timeout, watched};
@@ -19,14 +20,9 @@ const ANN_ALONE: &str = "YW5uOkhlbGxvIHdvcmxkIQ==";
 
 /// The closed site, `blog`, beside one for all; both sleep. Once awake they stay so.
 fn closed_and_open(access: AccessConfig) -> Setup {
-    asleep().with(move |config: &mut Config| {
+    beside_an_open_site(asleep(), access).with(|config: &mut Config| {
         config.scenario.policy = timeout(3600);
-        let mut open = config.site[0].clone();
-        "open".clone_into(&mut open.name);
-        open.hosts = vec!["open.example".to_owned()];
         config.site[0].hosts = vec!["blog".to_owned()];
-        config.site[0].access = Some(access);
-        config.site.push(open);
     })
 }
 

@@ -17,17 +17,19 @@ use crate::http2::{answer, connect, connection_of_another, read, speaks, with_tl
 use crate::stage::{Setup, Stage, asleep, awake};
 use crate::tls::{by_tls, certificate, secure};
 
-/// A closed site beside one for all; both have the same origin.
-fn closed_and_open(setup: Setup, access: AccessConfig) -> Setup {
+/// The site has this rule of access. Beside it is `open.example`, which is for all; both have the same origin.
+pub(crate) fn beside_an_open_site(setup: Setup, access: AccessConfig) -> Setup {
     setup.with(move |config: &mut Config| {
         let mut open = config.site[0].clone();
         "open".clone_into(&mut open.name);
         open.hosts = vec!["open.example".to_owned()];
-        let closed = &mut config.site[0];
-        closed.hosts = vec!["closed.example".to_owned()];
-        closed.access = Some(access);
+        config.site[0].access = Some(access);
         config.site.push(open);
     })
+}
+
+fn closed_and_open(setup: Setup, access: AccessConfig) -> Setup {
+    beside_an_open_site(setup, access).site(|site| site.hosts = vec!["closed.example".to_owned()])
 }
 
 /// The closed site's host, in all spellings that name it.
@@ -254,16 +256,8 @@ fn no_spelling_of_authorization_passes() {
 
 #[test]
 fn by_http2_the_same_rules_hold() {
-    let closed = |setup: Setup| {
-        setup.with(|config: &mut Config| {
-            let mut open = config.site[0].clone();
-            "open".clone_into(&mut open.name);
-            open.hosts = vec!["open.example".to_owned()];
-            config.site[0].access = Some(password());
-            config.site.push(open);
-        })
-    };
-    let Some((_dir, chain, setup)) = with_tls(closed(awake())) else { return };
+    let closed = beside_an_open_site(awake(), password());
+    let Some((_dir, chain, setup)) = with_tls(closed) else { return };
     setup.play(async |stage| {
         for authority in ["blog", "BLOG", "blog.", "blog:443", "blog:", "Blog.:8443", "other"] {
             for (name, value) in [

@@ -37,9 +37,7 @@ pub fn number(text: &str, known: Option<Decimal>) -> Option<(f64, Option<Decimal
     let text = text.trim();
     let find = |sign| text.bytes().rposition(|byte| byte == sign);
     let (point, comma) = (find(b'.'), find(b','));
-    let has = |decimal| if decimal == Decimal::Point { point.is_some() } else { comma.is_some() };
     if let Some(known) = known
-        && has(known.other())
         && let Some(whole) = whole_in_groups(text, known.other().sign())
     {
         return Some((whole, Some(known)));
@@ -68,12 +66,15 @@ fn whole_in_groups(text: &str, group: char) -> Option<f64> {
 /// Whether a text is a whole number with separators before each three digits, and with one of them at
 /// least.
 fn are_groups(text: &str, group: char) -> bool {
+    // Hardly any number has them.
+    if !text.contains(group) {
+        return false;
+    }
     let mut groups = text.trim_start_matches(['-', '+']).split(group);
     let first = groups.next().unwrap_or_default();
     (1..=3).contains(&first.len())
         && !first.starts_with('0')
         && is_digits(first)
-        && text.contains(group)
         && groups.all(|group| group.len() == 3 && is_digits(group))
 }
 
