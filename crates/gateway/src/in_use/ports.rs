@@ -9,6 +9,13 @@ use nightwatt_host::connections::{Connection, connections, own_sockets};
 
 use crate::config::{InUseConfig, Network, SiteConfig};
 
+/// A connection by the addresses of its ends.
+#[derive(PartialEq, Eq, Hash)]
+struct Ends {
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
 /// The ports of a probe.
 #[derive(Debug)]
 pub(super) struct Ports {
@@ -42,16 +49,17 @@ impl Ports {
     /// is open in both is among these; one that we closed meanwhile is not open in the second, at least at our end.
     fn others(&self, before: &[Connection], own: &HashSet<u64>, after: &[Connection]) -> usize {
         let before: HashSet<&Connection> = before.iter().collect();
-        // Ends on this machine that are ours, or closing: what is at their other end is no use.
+        // Ends on this machine that are ours, or closing: what is at their other end is no use. A port alone does not
+        // identify an end: one port can have connections to several servers.
         let ends = before.iter().copied().chain(after);
         let ends = ends.filter(|it| !it.is_open || own.contains(&it.inode));
-        let ends: HashSet<SocketAddr> = ends.map(|it| it.local).collect();
+        let ends: HashSet<Ends> = ends.map(|it| Ends { from: it.local, to: it.peer }).collect();
         let counts = |it: &&Connection| {
             it.is_open
                 && before.contains(it)
                 && self.looked_at.contains(&it.local.port())
                 && !own.contains(&it.inode)
-                && !ends.contains(&it.peer)
+                && !ends.contains(&Ends { from: it.peer, to: it.local })
                 && !self.except.iter().any(|network| network.contains(it.peer.ip()))
         };
         after.iter().filter(counts).count()
@@ -114,6 +122,19 @@ mod tests {
     }
 
     #[test]
+    fn a_client_counts_although_its_port_has_another_connection_that_is_ours_or_closing() {
+        let it = ports(&[8096], &[]);
+        let client = connection("127.0.0.1:50000", "127.0.0.1:8096", 6);
+        let server = connection("127.0.0.1:8096", "127.0.0.1:50000", 5);
+        let other = connection("127.0.0.1:50000", "127.0.0.1:9000", 7);
+        let all = [client, server, other];
+        assert_eq!(it.others(&all, &HashSet::from([7]), &all), 1);
+        let all = [client, server, Connection { inode: 0, is_open: false, ..other }];
+        assert_eq!(it.others(&all, &HashSet::new(), &all), 1);
+        assert_eq!(it.others(&all, &HashSet::from([6]), &all), 0, "this one is ours");
+    }
+
+    #[test]
     fn a_real_connection_that_closes_between_the_looks_does_not_count() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -122,9 +143,8 @@ mod tests {
         let (mut served, _) = listener.accept().unwrap();
         // As if the server were another process: its end is not ours, and our end is closed.
         let none = HashSet::new();
-        // Where others come and go meanwhile, the kernel's list may lack one.
-        let mut looks = (0..100).map(|_| connections(&Host::default()).unwrap());
-        let before = looks.find(|all| it.others(all, &none, all) == 1).expect("a list with it");
+        let before = connections(&Host::default()).unwrap();
+        assert_eq!(it.others(&before, &none, &before), 1);
         drop(ours);
         assert_eq!(std::io::Read::read(&mut served, &mut [0]).unwrap(), 0, "it is closed");
         let after = connections(&Host::default()).unwrap();
