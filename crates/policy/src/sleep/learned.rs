@@ -3,8 +3,10 @@
 
 mod arrivals;
 mod bands;
+mod pauses;
 mod regulars;
 mod visits;
+mod watched;
 
 use std::time::Duration;
 
@@ -57,8 +59,8 @@ const LONGEST_STOP: Duration = Duration::from_hours(10 * 365 * 24);
 /// it each further moment awake is worth its price, after it none is. (One switch is paid whenever it
 /// sleeps, so that the cost of the sleep itself does not depend on the moment.)
 ///
-/// Rates are the sum of two: visits in progress, each by its age, and new ones, by the time of day and the
-/// recent past. A visitor that has been delayed already is no further delayed visit, so the server need not
+/// Rates are the sum of two: visits in progress, each by its age, and new ones, by the time of day, whether it
+/// is a weekend, and the recent past. A visitor that has been delayed already is no further delayed visit, so the server need not
 /// stay awake for it.
 ///
 /// The price of a delayed visit is the operator's. Where they gave a promise instead (SLA), the
@@ -80,7 +82,7 @@ pub struct Learned {
     watched: Duration,
 }
 
-/// What the policy has learned, for storing. Some 6 KB of JSON.
+/// What the policy has learned, for storing. Some 8 KB of JSON.
 ///
 /// It is about requests alone: it stays true when the server, its price or the promise changes.
 /// Whatever is deserialised can have been learned: figures that cannot be are an error.

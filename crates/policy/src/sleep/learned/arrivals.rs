@@ -2,41 +2,21 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
-use super::bands::{band_of, edges};
-use nightwatt_energy::time::{Mono, Now};
+use super::pauses::Pauses;
+use super::watched::Watched;
+use nightwatt_energy::time::{Mono, Now, Wall};
 
 /// Time constants of the running means, s: an hour, six, a day, a week.
 const MEMORIES: [f64; 4] = [3_600.0, 21_600.0, 86_400.0, 604_800.0];
 
-/// Views: the running means, the hour of the day, the hour of the day against the last six hours, and the
-/// time since the last new visit.
-const VIEWS: usize = MEMORIES.len() + 3;
+/// Views: the running means, the hour of the day, the hour of the day against the last six hours, the time
+/// since the last new visit, and the hour on days of this kind (Monday to Friday, or the weekend).
+const VIEWS: usize = MEMORIES.len() + 4;
 
-/// Pauses between new visits are distinguished by half octaves up to 1.5 days, and beyond.
-const PAUSE_BANDS: usize = 36;
-const PAUSE_EDGES: [f64; PAUSE_BANDS + 1] = edges(f64::INFINITY);
-
-/// Before they were seen: as if this many pauses had lasted through each band, at the long mean.
-const PRIOR_PAUSES: f64 = 2.0;
-
-/// By band, that in seconds of watching.
-const PAUSE_WEIGHTS: [f64; PAUSE_BANDS] = {
-    let mut weights = [0.0; PAUSE_BANDS];
-    let mut band = 0;
-    while band < PAUSE_BANDS {
-        let from = PAUSE_EDGES[band];
-        let longest = if from > 1.0 { from } else { 1.0 };
-        let width = PAUSE_EDGES[band + 1] - from;
-        weights[band] = PRIOR_PAUSES * if width < longest { width } else { longest };
-        band += 1;
-    }
-    weights
-};
-
-/// What is known of pauses fades with each: half in a hundred.
-const KEPT_PER_PAUSE: f64 = 0.993;
+/// Views before weekdays and weekends were distinguished: what was stored then is still read.
+const VIEWS_WITHOUT_KINDS_OF_DAY: usize = VIEWS - 1;
 
 /// Before anything was seen: one arrival an hour, believed as if seen for ten hours.
 const PRIOR_RATE: f64 = 1.0 / 3_600.0;
@@ -45,7 +25,8 @@ const PRIOR_WEIGHT: f64 = 36_000.0;
 /// An hour of the day counts by itself once it was watched this long, s.
 const HOUR_WEIGHT: f64 = 3_600.0;
 
-/// Time constant of the hours of the day, s: each is watched once a day, so these are two weeks.
+/// Time constant of the hours of the day, s: each is watched once a day, so these are two weeks. The same hours
+/// of watching are nearly three weeks of working days, and seven weekends.
 const HOUR_MEMORY: f64 = 14.0 * 3_600.0;
 
 /// Time constant of the long mean, s: three weeks.
@@ -57,43 +38,11 @@ const LEAST_WEIGHT: f64 = -6.0;
 /// exp(-6).
 const EXP_LEAST_WEIGHT: f64 = 0.002_478_752_176_666_358_5;
 
-/// What is below this share of the best rate so far is less, whatever rounding makes of it.
-const SURELY_LESS: f64 = 1.0 - 1e-6;
-
 /// The state is moved on in steps of this, s.
 const STEP: f64 = 300.0;
 
 /// A pause longer than this is cut to it, s: by then everything but the long mean is forgotten.
 const LONGEST_PAUSE: f64 = 28.0 * 86_400.0;
-
-/// A count read from outside may be no larger. (One more makes no difference to it, so none ever is.)
-const MOST: f64 = 1e16;
-
-/// A count with its time of watching, both fading.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-struct Watched {
-    count: f64,
-    time: f64,
-}
-
-impl Watched {
-    /// `step` seconds pass, faded by `keep`.
-    fn pass(&mut self, step: f64, keep: f64) {
-        self.count *= keep;
-        self.time = self.time * keep + step;
-    }
-
-    /// Arrivals per second, where `weight` seconds at `prior` are believed beside what was seen.
-    fn rate(self, prior: f64, weight: f64) -> f64 {
-        (self.count + prior * weight) / (self.time + weight)
-    }
-
-    /// Can this have come of watching with fading of that time constant?
-    fn is_possible(self, memory: f64) -> bool {
-        // Fading in steps, the time comes to no more than the time constant and one step.
-        (0.0..=MOST).contains(&self.count) && (0.0..=memory + STEP).contains(&self.time)
-    }
-}
 
 /// Foretells the rate at which new visits ask for the server.
 ///
@@ -104,8 +53,12 @@ impl Watched {
 pub(super) struct Arrivals {
     means: [Watched; MEMORIES.len()],
     hours: [Watched; 24],
+    /// By [`LocalHour::kind_of_day`], the hours of such days.
+    #[serde(default)]
+    hours_of_kind: [[Watched; 24]; 2],
     long: Watched,
     pauses: Pauses,
+    #[serde(deserialize_with = "weights")]
     weights: [f64; VIEWS],
     #[serde(skip)]
     at: Mono,
@@ -118,6 +71,7 @@ impl Default for Arrivals {
         Self {
             means: [Watched::default(); MEMORIES.len()],
             hours: [Watched::default(); 24],
+            hours_of_kind: [[Watched::default(); 24]; 2],
             long: Watched::default(),
             pauses: Pauses::default(),
             weights: [0.0; VIEWS],
@@ -143,9 +97,10 @@ impl Arrivals {
     /// Says what cannot be true of what was read from outside.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let means = self.means.iter().zip(MEMORIES);
-        let hours = self.hours.iter().map(|hour| (hour, HOUR_MEMORY));
+        let hours = self.hours.iter().chain(self.hours_of_kind.as_flattened());
+        let hours = hours.map(|hour| (hour, HOUR_MEMORY));
         let mut all = means.chain(hours).chain([(&self.long, LONG_MEMORY)]);
-        if !all.all(|(watched, memory)| watched.is_possible(memory)) {
+        if !all.all(|(watched, memory)| watched.is_possible(memory, STEP)) {
             return Err("a count of arrivals, or its time of watching, cannot be");
         }
         if !self.weights.iter().all(|weight| (LEAST_WEIGHT..=0.0).contains(weight)) {
@@ -165,12 +120,12 @@ impl Arrivals {
         let mut left = passed.min(LONGEST_PAUSE);
         while left > 0.0 {
             let step = left.min(STEP);
-            self.step(hour_of_day(now, left - step / 2.0), step);
+            self.step(LocalHour::of(now, left - step / 2.0), step);
             left -= step;
         }
     }
 
-    fn step(&mut self, hour: usize, step: f64) {
+    fn step(&mut self, hour: LocalHour, step: f64) {
         let long = self.long_rate();
         let expected = self.pauses.pass(step, long);
         let views = self.views(hour, long, expected / step);
@@ -182,20 +137,25 @@ impl Arrivals {
         for (mean, keep) in self.means.iter_mut().zip(means) {
             mean.pass(step, keep);
         }
-        self.hours[hour].pass(step, of_hour);
+        for watched in self.at_hour(hour) {
+            watched.pass(step, of_hour);
+        }
         self.long.pass(step, long);
     }
 
     /// A new visit begins; [`pass`](Self::pass) was called before.
     pub(super) fn arrived(&mut self, now: Now) {
-        let hour = hour_of_day(now, 0.0);
+        let hour = LocalHour::of(now, 0.0);
         let long = self.long_rate();
         let views = self.views(hour, long, self.pauses.rate(long));
         for (weight, view) in self.weights.iter_mut().zip(views) {
             *weight += view.ln();
         }
         self.level_weights();
-        for watched in self.means.iter_mut().chain([&mut self.hours[hour], &mut self.long]) {
+        for watched in self.at_hour(hour) {
+            watched.count += 1.0;
+        }
+        for watched in self.means.iter_mut().chain([&mut self.long]) {
             watched.count += 1.0;
         }
         self.pauses.arrived();
@@ -207,7 +167,7 @@ impl Arrivals {
     /// [`pass`]: Self::pass
     pub(super) fn rate(&self, now: Now) -> f64 {
         let long = self.long_rate();
-        let views = self.views(hour_of_day(now, 0.0), long, self.pauses.best_rate(long));
+        let views = self.views(LocalHour::of(now, 0.0), long, self.pauses.best_rate(long));
         let (mut sum, mut weights) = (0.0, 0.0);
         for (view, weight) in views.into_iter().zip(self.weights) {
             let weight = weight_of(weight);
@@ -217,6 +177,11 @@ impl Arrivals {
         sum / weights
     }
 
+    /// What counts an hour: among those of all days, and of days of its kind.
+    fn at_hour(&mut self, LocalHour { hour, kind_of_day }: LocalHour) -> [&mut Watched; 2] {
+        [&mut self.hours[hour], &mut self.hours_of_kind[kind_of_day][hour]]
+    }
+
     /// Arrivals per second in the mean of all that is remembered.
     fn long_rate(&self) -> f64 {
         self.long.rate(PRIOR_RATE, PRIOR_WEIGHT)
@@ -224,15 +189,17 @@ impl Arrivals {
 
     /// The rate of each view, beside the long mean. The caller supplies the rate by the time since the last
     /// new visit: it changes within a step.
-    fn views(&self, hour: usize, long: f64, by_pause: f64) -> [f64; VIEWS] {
+    fn views(&self, hour: LocalHour, long: f64, by_pause: f64) -> [f64; VIEWS] {
+        let LocalHour { hour, kind_of_day } = hour;
         let mut views = [0.0; VIEWS];
         for ((view, mean), memory) in views.iter_mut().zip(self.means).zip(MEMORIES) {
             *view = mean.rate(long, PRIOR_WEIGHT.min(0.3 * memory));
         }
         let of_hour = self.hours[hour].rate(long, HOUR_WEIGHT);
-        views[VIEWS - 3] = of_hour;
-        views[VIEWS - 2] = f64::midpoint(of_hour, views[1]);
-        views[VIEWS - 1] = by_pause;
+        views[VIEWS - 4] = of_hour;
+        views[VIEWS - 3] = f64::midpoint(of_hour, views[1]);
+        views[VIEWS - 2] = by_pause;
+        views[VIEWS - 1] = self.hours_of_kind[kind_of_day][hour].rate(of_hour, HOUR_WEIGHT);
         views
     }
 
@@ -242,131 +209,6 @@ impl Arrivals {
         for weight in &mut self.weights {
             *weight = (*weight - best).max(LEAST_WEIGHT);
         }
-    }
-}
-
-/// How soon a new visit begins, by the time since the last one: visits come in bursts, from links and
-/// programs that start at the same minute.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Pauses {
-    bands: Vec<Watched>,
-    /// Seconds since the last new visit.
-    age: f64,
-    /// For each band, the rate that no band from it on exceeded at the last new visit, the prior apart. Until
-    /// the next comes, rates only fall. Empty: not known.
-    #[serde(skip)]
-    ceilings: Vec<f64>,
-}
-
-impl Default for Pauses {
-    fn default() -> Self {
-        let ceilings = Vec::new();
-        Self { bands: vec![Watched::default(); PAUSE_BANDS], age: 0.0, ceilings }
-    }
-}
-
-impl Pauses {
-    /// Arrivals per second in a band, where `long` is the mean of all.
-    fn rate_in(&self, band: usize, long: f64) -> f64 {
-        let Watched { count, time } = self.prior_and_seen(band, long);
-        count / time
-    }
-
-    /// What was seen of a band, and the prior: together they are never nothing.
-    fn prior_and_seen(&self, band: usize, long: f64) -> Watched {
-        let Watched { count, time } = self.bands[band];
-        let weight = PAUSE_WEIGHTS[band];
-        Watched { count: count + long * weight, time: time + weight }
-    }
-
-    fn rate(&self, long: f64) -> f64 {
-        self.rate_in(band_of(&PAUSE_EDGES, self.age), long)
-    }
-
-    /// The rate that makes staying awake most worthwhile: the largest over all times T of the chance that a
-    /// visit begins by T, over the mean time until one begins or T is over. Where rates fall with the pause
-    /// that is the rate of now; where a visit begins every minute, one a minute.
-    fn best_rate(&self, long: f64) -> f64 {
-        // The largest quotient so far, as its two parts: the rule asks it often, and divisions are slow.
-        let (mut begun, mut within) = (0.0_f64, 1.0_f64);
-        let (mut not_yet, mut came, mut time) = (1.0, 0.0, 0.0);
-        let mut from = self.age;
-        for band in band_of(&PAUSE_EDGES, from)..PAUSE_BANDS {
-            let Watched { count, time: watched } = self.prior_and_seen(band, long);
-            // Of the visits that have not begun yet, 1 / (1 + rate x width) stay away through a band: exact
-            // for short ones. The others begin after width / (1 + rate x width) in the mean of all.
-            let width = PAUSE_EDGES[band + 1] - from;
-            if width.is_finite() {
-                let each = not_yet / (watched + count * width);
-                came += each * count * width;
-                time += each * watched * width;
-                not_yet = each * watched;
-            } else {
-                came += not_yet;
-                time += not_yet * watched / count;
-                not_yet = 0.0;
-            }
-            if came * within > begun * time {
-                (begun, within) = (came, time);
-            }
-            // At best all others come at the highest rate of the bands ahead.
-            let ceiling = self.ceiling(band + 1, long);
-            let is_found = ceiling * within < SURELY_LESS * begun * (time * ceiling + not_yet);
-            if not_yet < 0.01 || is_found {
-                break;
-            }
-            from = PAUSE_EDGES[band + 1];
-        }
-        begun / within
-    }
-
-    /// No band from this one on has a higher rate.
-    fn ceiling(&self, band: usize, long: f64) -> f64 {
-        self.ceilings.get(band).map_or(f64::INFINITY, |&seen| seen.max(long))
-    }
-
-    fn take_ceilings(&mut self) {
-        self.ceilings.resize(PAUSE_BANDS, 0.0);
-        let mut most = 0.0_f64;
-        for (ceiling, band) in self.ceilings.iter_mut().zip(&self.bands).rev() {
-            // A band without observations has the rate of the prior.
-            if band.time > 0.0 {
-                most = most.max(band.count / band.time);
-            }
-            *ceiling = most;
-        }
-    }
-
-    /// Time passes without arrivals; returns how many would have been expected in it.
-    fn pass(&mut self, step: f64, long: f64) -> f64 {
-        let (mut expected, mut left) = (0.0, step);
-        while left > 0.0 {
-            let band = band_of(&PAUSE_EDGES, self.age);
-            let part = left.min(PAUSE_EDGES[band + 1] - self.age);
-            expected += self.rate_in(band, long) * part;
-            self.bands[band].time += part;
-            self.age += part;
-            // What rounding leaves is less than a band can tell.
-            left = if part > 1e-9 { left - part } else { 0.0 };
-        }
-        expected
-    }
-
-    fn arrived(&mut self) {
-        self.bands[band_of(&PAUSE_EDGES, self.age)].count += 1.0;
-        self.age = 0.0;
-        for band in &mut self.bands {
-            band.count *= KEPT_PER_PAUSE;
-            band.time *= KEPT_PER_PAUSE;
-        }
-        self.take_ceilings();
-    }
-
-    fn is_possible(&self) -> bool {
-        let is_possible = |figure: f64| (0.0..=MOST).contains(&figure);
-        self.bands.len() == PAUSE_BANDS
-            && self.bands.iter().all(|band| is_possible(band.count) && is_possible(band.time))
-            && is_possible(self.age)
     }
 }
 
@@ -405,16 +247,36 @@ fn weight_of(logarithm: f64) -> f64 {
     }
 }
 
-/// Hour of the local day, `ago` seconds before now.
-fn hour_of_day(now: Now, ago: f64) -> usize {
-    let local = now.wall.secs() + i64::from(now.utc_offset) - ago as i64;
-    usize::try_from(local.div_euclid(3600).rem_euclid(24)).unwrap_or(0)
+/// An hour of the local day, and the kind of that day.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LocalHour {
+    hour: usize,
+    /// 0 from Monday to Friday, 1 on Saturday and Sunday.
+    kind_of_day: usize,
+}
+
+impl LocalHour {
+    /// The hour `ago` seconds before now.
+    fn of(now: Now, ago: f64) -> Self {
+        let then = Wall::from_secs(now.wall.secs() - ago as i64);
+        let hour_of_week = Now { wall: then, ..now }.hour_of_week() as usize;
+        Self { hour: hour_of_week % 24, kind_of_day: usize::from(hour_of_week >= 5 * 24) }
+    }
+}
+
+/// Reads weights of views. Where they were stored without the last view, it is as far behind as it can be.
+fn weights<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[f64; VIEWS], D::Error> {
+    let mut weights = Vec::deserialize(deserializer)?;
+    if weights.len() == VIEWS_WITHOUT_KINDS_OF_DAY {
+        weights.push(LEAST_WEIGHT);
+    }
+    <[f64; VIEWS]>::try_from(weights.as_slice())
+        .map_err(|_| serde::de::Error::invalid_length(weights.len(), &"a weight for each view"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nightwatt_energy::time::Wall;
 
     fn at(second: u64) -> Now {
         let wall = Wall::from_secs(second.cast_signed());
@@ -454,30 +316,6 @@ mod tests {
     }
 
     #[test]
-    fn leaving_out_bands_whose_rates_are_lower_changes_no_rate() {
-        let mut pauses = Pauses::default();
-        let mut seed = 1_u64;
-        for n in 0..5_000 {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            let uniform = (seed >> 11) as f64 / (1_u64 << 53) as f64;
-            // Bursts, an hourly program, and now and then no visit for half a day.
-            let pause = match n % 7 {
-                0 => 3_600.0,
-                1 => 40_000.0 * uniform,
-                _ => 60.0 * uniform * uniform,
-            };
-            let long = 1e-5 * (1.0 + 1e3 * uniform);
-            for part in [0.1, 0.2, 0.3, 0.4] {
-                pauses.pass(part * pause, long);
-                let all = Pauses { ceilings: Vec::new(), ..pauses.clone() };
-                let (few, all) = (pauses.best_rate(long), all.best_rate(long));
-                assert_eq!(few.to_bits(), all.to_bits(), "{few}, not {all}, {n} pauses on");
-            }
-            pauses.arrived();
-        }
-    }
-
-    #[test]
     fn before_anything_was_seen_one_an_hour_is_expected() {
         let rate = Arrivals::default().rate(at(0));
         assert!((rate * 3600.0 - 1.0).abs() < 1e-9, "{rate}");
@@ -510,6 +348,55 @@ mod tests {
         arrivals.pass(at(after));
         let morning = arrivals.rate(at(after));
         assert!(morning > 3.0 * night, "{morning} after {night}, though not_yet has come yet");
+    }
+
+    #[test]
+    fn weekends_are_distinguished_from_working_days() {
+        let (hour, day) = (3_600, 86_400);
+        // 1970-01-05 is a Monday. Four weeks of visits from Monday to Friday, 9:00 to 17:00, one in five minutes.
+        let monday = 4 * day;
+        let mut arrivals = Arrivals::default();
+        for n in (0..28).filter(|n| n % 7 < 5) {
+            let midnight = monday + n * day;
+            come(&mut arrivals, (midnight + 9 * hour, midnight + 17 * hour), 300);
+        }
+        // Of both days, the minute after opening time, without a visit since the last Friday; nothing is known of
+        // today but its date.
+        let at_nine = |n: u64| monday + n * day + 9 * hour + 60;
+        let friday_evening = arrivals;
+        let rate_at = |second| {
+            let mut arrivals = friday_evening.clone();
+            arrivals.pass(at(second));
+            arrivals.rate(at(second))
+        };
+        let (saturday, next_monday) = (rate_at(at_nine(26)), rate_at(at_nine(28)));
+        assert!(next_monday > 4.0 * saturday, "{next_monday} and {saturday} per second");
+        // A weekend's hour is that of working days until it was watched for itself.
+        let mut fresh = Arrivals { at: Mono::from_secs(monday), ..Arrivals::default() };
+        for n in 0..5 {
+            let midnight = monday + n * day;
+            come(&mut fresh, (midnight + 9 * hour, midnight + 17 * hour), 300);
+        }
+        let saturday = monday + 5 * day + 9 * hour;
+        let hour = LocalHour::of(at(saturday), 0.0);
+        let views = fresh.views(hour, fresh.long_rate(), 0.0);
+        assert_eq!(views[VIEWS - 1].to_bits(), views[VIEWS - 4].to_bits());
+    }
+
+    #[test]
+    fn what_was_stored_without_kinds_of_day_is_read() {
+        let mut arrivals = Arrivals::default();
+        come(&mut arrivals, (0, 7 * 86_400), 300);
+        let mut stored =
+            serde_json::to_value(arrivals.stored(Mono::from_secs(7 * 86_400))).unwrap();
+        let lessons = stored.as_object_mut().unwrap();
+        lessons.remove("hours_of_kind");
+        lessons["weights"].as_array_mut().unwrap().pop();
+        let read: Arrivals = serde_json::from_value(stored).unwrap();
+        read.check().unwrap();
+        assert_eq!(read.hours, arrivals.hours);
+        assert_eq!(read.weights[..VIEWS - 1], arrivals.weights[..VIEWS - 1]);
+        assert_eq!(read.weights[VIEWS - 1].to_bits(), LEAST_WEIGHT.to_bits());
     }
 
     #[test]
