@@ -107,7 +107,7 @@ help:
 	@echo 'make test-recipes'
 	@echo '                 Home Assistant, Gitea and Minetest behind the proxy, as docs/recipes.md has them (installs them; as root)'
 	@echo 'make test-browser'
-	@echo '                 dashboard and waiting page in Chromium, by Playwright and axe-core (ARGS=--pictures takes those of the docs)'
+	@echo '                 dashboard and waiting page in Chromium, by Playwright and axe-core (ARGS=--pictures takes those of the docs); compressed pages in Firefox'
 	@echo 'make test-static'
 	@echo '                 a static binary for arm64 serves a request, under QEMU (ARCH=amd64 for the other)'
 	@echo 'make test-arm64  the package for arm64 in an arm64 Debian guest, the image for arm64 by qemu-user (20 to 30 minutes; needs root)'
@@ -324,10 +324,11 @@ test-guide:
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/guide $(ARGS)
 
 test-browser:
-	@tools/need rust cc bpf chromium python3 node
+	@tools/need rust cc bpf chromium firefox openssl python3 node
 	@tools/dashboard-walk $(ARGS)
 	@tools/waiting-walk $(ARGS)
 	@tools/report-walk $(ARGS)
+	@cargo test --locked --workspace --test gateway -- --ignored --exact --nocapture compression::firefox_gets_br_or_zstd_by_tls_and_gzip_in_clear_text
 
 test-arm64:
 	@tools/need rust static-arm64 deb podman python3

@@ -1,4 +1,4 @@
-//! Compression of what the server answers: by our decoders, by curl, and by a browser.
+//! Compression of what the server answers: by our decoders, by curl, and by browsers.
 
 use std::io::Read;
 use std::path::Path;
@@ -7,12 +7,14 @@ use std::process::Command;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nightwatt_gateway::config::SiteConfig;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 
 use crate::client::{Ask, Got, ask, get};
 use crate::origin::{Act, Gate, Says, ok, status};
 use crate::passthrough_programs::{has, run, succeeded};
-use crate::stage::{Setup, Stage, awake};
+use crate::stage::{Setup, Stage, awake, timeout};
 use crate::tls::{by_tls, certificate};
 
 fn compresses(setup: Setup) -> Setup {
@@ -291,6 +293,14 @@ fn used(stage: &Stage) -> Vec<String> {
     answers.into_iter().filter(|it| it.1 > 0).map(|it| it.0).collect()
 }
 
+/// All answers so far came in codings that browsers accept by TLS only.
+#[track_caller]
+fn only_for_tls(stage: &Stage) {
+    let used = used(stage);
+    let is_for_tls = |it: &String| ["br", "zstd"].contains(&it.as_str());
+    assert!(!used.is_empty() && used.iter().all(is_for_tls), "{used:?}");
+}
+
 #[test]
 fn a_browser_shows_a_compressed_page() {
     let Some(chromium) = nightwatt_needs::program("chromium") else { return };
@@ -353,13 +363,97 @@ fn a_browser_gets_br_or_zstd_by_tls_and_gzip_in_clear_text() {
         assert!(shown.contains("line 3999"), "the end of the page is there");
         let came = coding(&shown);
         assert!(["came as br", "came as zstd"].contains(&came), "{came}");
-        let used_by_tls = used(stage);
-        let is_for_tls = |it: &String| ["br", "zstd"].contains(&it.as_str());
-        assert!(!used_by_tls.is_empty() && used_by_tls.iter().all(is_for_tls), "{used_by_tls:?}");
+        only_for_tls(stage);
 
         let shown = opened("http", stage.address().port()).await;
         assert!(shown.contains("line 3999"), "the end of the page is there");
         assert_eq!(coding(&shown), "came as gzip");
+        assert!(used(stage).contains(&"gzip".to_owned()), "{:?}", used(stage));
+    });
+}
+
+/// `blog` is this machine. All else goes to a proxy that is not there.
+const FIREFOX_SETTINGS: &str = r#"user_pref("network.dns.localDomains", "blog");
+user_pref("network.proxy.type", 1);
+user_pref("network.proxy.http", "127.0.0.1");
+user_pref("network.proxy.http_port", 9);
+user_pref("network.proxy.ssl", "127.0.0.1");
+user_pref("network.proxy.ssl_port", 9);
+user_pref("network.proxy.no_proxies_on", "blog");
+user_pref("network.proxy.failover_direct", false);
+user_pref("network.captive-portal-service.enabled", false);
+user_pref("network.connectivity-service.enabled", false);
+user_pref("dom.security.https_first", false);
+"#;
+
+/// A fresh profile of Firefox in this folder, which accepts the certificate of `blog` at this port.
+fn firefox_profile(profile: &Path, chain: &Path, port: u16) {
+    let hash = Sha256::digest(CertificateDer::from_pem_file(chain).unwrap());
+    let hash: Vec<String> = hash.iter().map(|byte| format!("{byte:02X}")).collect();
+    // The number is that of SHA-256.
+    let accepted = format!("blog:{port}:\tOID.2.16.840.1.101.3.4.2.1\t{}\t\n", hash.join(":"));
+    std::fs::create_dir(profile).unwrap();
+    std::fs::write(profile.join("cert_override.txt"), accepted).unwrap();
+    std::fs::write(profile.join("user.js"), FIREFOX_SETTINGS).unwrap();
+}
+
+/// Firefox, which ends once it has a picture of a complete page.
+fn firefox(program: &Path, profile: &Path) -> Command {
+    // A page that it cannot open is never complete.
+    let mut firefox = Command::new("timeout");
+    firefox.args(["--kill-after=5", "100"]).arg(program);
+    firefox.args(["--headless", "--no-remote", "--window-size=800,600", "--profile"]).arg(profile);
+    firefox.arg("--screenshot").arg(profile.join("shown.png")).env("HOME", profile);
+    firefox
+}
+
+/// A page that gets itself once more, and posts to the server what the browser decoded, in which coding that came,
+/// and how many items the browser shows. Only then is it complete.
+fn page_that_reports() -> String {
+    let script = "const got = new XMLHttpRequest(), report = new XMLHttpRequest();\
+                  got.open('GET', '/b', false);\
+                  got.send();\
+                  const items = document.querySelectorAll('li').length;\
+                  const coding = got.getResponseHeader('content-encoding');\
+                  report.open('POST', '/report?items=' + items + '&coding=' + coding, false);\
+                  report.send(got.responseText);";
+    format!("<!doctype html><title>x</title><ul>{}</ul><script>{script}</script>", page())
+}
+
+/// The coding in the last report, which has all of the page.
+fn reported(stage: &Stage, page: &str) -> String {
+    let seen = stage.origin.seen();
+    let report = seen.iter().rfind(|it| it.method == "POST").expect("the browser reports");
+    assert!(report.text() == page, "the browser has decoded another page");
+    let coding = report.target.strip_prefix("/report?items=4000&coding=");
+    coding.unwrap_or_else(|| panic!("{}", report.target)).to_owned()
+}
+
+#[test]
+#[ignore = "a browser of 80 MB: `make test-browser`"]
+fn firefox_gets_br_or_zstd_by_tls_and_gzip_in_clear_text() {
+    let Some(program) = nightwatt_needs::program("firefox-esr") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(made) = certificate(dir.path()) else { return };
+    // A browser may take long to start.
+    let setup = compresses(awake().real()).with(|config| config.scenario.policy = timeout(3600));
+    by_tls(setup, &made).play(async |stage| {
+        let page = page_that_reports();
+        stage.origin.says(html(&page));
+        let opened = async |scheme: &str, port: u16| {
+            let profile = dir.path().join(scheme);
+            firefox_profile(&profile, &made.chain, port);
+            let mut firefox = firefox(&program, &profile);
+            firefox.arg(format!("{scheme}://blog:{port}/a"));
+            succeeded(&run(firefox).await);
+        };
+        opened("https", stage.tls_address().port()).await;
+        let came = reported(stage, &page);
+        assert!(["br", "zstd"].contains(&came.as_str()), "{came}");
+        only_for_tls(stage);
+
+        opened("http", stage.address().port()).await;
+        assert_eq!(reported(stage, &page), "gzip");
         assert!(used(stage).contains(&"gzip".to_owned()), "{:?}", used(stage));
     });
 }
