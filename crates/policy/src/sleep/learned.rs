@@ -82,7 +82,7 @@ pub struct Learned {
     watched: Duration,
 }
 
-/// What the policy has learned, for storing. Some 8 KB of JSON.
+/// What the policy has learned, for storing. Some 9 KB of JSON.
 ///
 /// It is about requests alone: it stays true when the server, its price or the promise changes.
 /// Whatever is deserialised can have been learned: figures that cannot be are an error.
