@@ -394,7 +394,7 @@ impl Config {
     fn check(&self) -> Result<(), Wrong> {
         // Without a site there is nothing to answer by HTTP; but with a gate, another proxy may serve it.
         let listens = !self.listen.is_empty() || self.tls.is_some();
-        let passes = !self.tcp.is_empty() || !self.udp.is_empty();
+        let passes = !self.tcp.is_empty() || !self.udp.is_empty() || self.magic_packets.is_some();
         if !listens && self.gate.is_none() && (!self.site.is_empty() || !passes) {
             return wrong("listen", "at least one address is needed: `listen = [\"0.0.0.0:80\"]`");
         }
@@ -402,7 +402,8 @@ impl Config {
         if self.site.is_empty() && !passes && self.containers.is_none() {
             return wrong(
                 "site",
-                "at least one `[[site]]` is needed, or a `[[tcp]]` or `[[udp]]` on a `[[machine]]`",
+                "at least one `[[site]]` is needed, or a `[[tcp]]` or `[[udp]]` on a `[[machine]]`, or \
+                 `[magic_packets]` that wake one",
             );
         }
         self.limits.check()?;
