@@ -26,6 +26,7 @@ mod machine;
 mod magic_packets;
 mod meter;
 mod mirror;
+mod named_file;
 mod network;
 mod origin;
 pub(crate) mod own;
@@ -363,7 +364,7 @@ impl Config {
     /// Reads the files of holidays, users and authorities.
     fn read_other_files(&mut self, odd: OddEvents) -> Result<(), Wrong> {
         let read = read_holidays(&mut self.scenario, odd);
-        read.map_err(|text| ("scenario.holidays".to_owned(), text))?;
+        read.map_err(|text| holidays::wrong(&text))?;
         for (index, site) in self.site.iter_mut().enumerate() {
             site.read_files(odd).map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
         }
