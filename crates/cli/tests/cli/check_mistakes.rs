@@ -205,7 +205,7 @@ fn a_probe_or_a_page_without_its_file_names_site_and_file() {
         ),
         (
             "[[webhook]]\nurl = \"http://127.0.0.1:1/\"\nsecret_file = \"/no/secret\"",
-            "`webhook.secret_file` of http://127.0.0.1:1/: the secret cannot be read from /no/secret because: No such \
+            "`webhook.secret_file` of http://127.0.0.1:1/…: the secret cannot be read from /no/secret because: No such \
              file",
             "hint: check that the file exists and that this user may read it",
         ),
@@ -238,5 +238,6 @@ fn a_controller_a_server_and_a_mirror_name_the_keys_of_their_files() {
     let output = written.check(&[]);
     assert_eq!(output.status.code(), Some(2), "{}", told(&output));
     let said = told(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    says(&said, &["site `blog`", "`origin_tls.ca`: cannot read /no/ca.pem", "No such file", "hint: "]);
+    let file = "`origin_tls.ca`: cannot read /no/ca.pem";
+    says(&said, &["site `blog`", file, "No such file", "hint: "]);
 }
