@@ -26,6 +26,7 @@ mod machine;
 mod magic_packets;
 mod meter;
 mod mirror;
+mod named_file;
 mod network;
 mod origin;
 pub(crate) mod own;
@@ -363,7 +364,7 @@ impl Config {
     /// Reads the files of holidays, users and authorities.
     fn read_other_files(&mut self, odd: OddEvents) -> Result<(), Wrong> {
         let read = read_holidays(&mut self.scenario, odd);
-        read.map_err(|text| ("scenario.holidays".to_owned(), text))?;
+        read.map_err(|text| holidays::wrong(&text))?;
         for (index, site) in self.site.iter_mut().enumerate() {
             site.read_files(odd).map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
         }
@@ -394,7 +395,7 @@ impl Config {
     fn check(&self) -> Result<(), Wrong> {
         // Without a site there is nothing to answer by HTTP; but with a gate, another proxy may serve it.
         let listens = !self.listen.is_empty() || self.tls.is_some();
-        let passes = !self.tcp.is_empty() || !self.udp.is_empty();
+        let passes = !self.tcp.is_empty() || !self.udp.is_empty() || self.magic_packets.is_some();
         if !listens && self.gate.is_none() && (!self.site.is_empty() || !passes) {
             return wrong("listen", "at least one address is needed: `listen = [\"0.0.0.0:80\"]`");
         }
@@ -402,7 +403,8 @@ impl Config {
         if self.site.is_empty() && !passes && self.containers.is_none() {
             return wrong(
                 "site",
-                "at least one `[[site]]` is needed, or a `[[tcp]]` or `[[udp]]` on a `[[machine]]`",
+                "at least one `[[site]]` is needed, or a `[[tcp]]` or `[[udp]]` on a `[[machine]]`, or \
+                 `[magic_packets]` that wake one",
             );
         }
         self.limits.check()?;

@@ -97,7 +97,7 @@ pub enum StartError {
         realm: String,
     },
     /// The service that decides who may come in cannot be asked.
-    #[error("`access.forward` of site `{site}`: {source}")]
+    #[error("`access.forward.ca` of site `{site}`: {source}")]
     ForwardAuth {
         /// The site.
         site: String,
@@ -127,7 +127,7 @@ pub enum StartError {
     #[error(transparent)]
     Webhook(#[from] UnusableWebhook),
     /// The password of the dashboard cannot be used.
-    #[error("the dashboard's password in {path}: {why}")]
+    #[error("`admin.password_file`: the dashboard's password in {path}: {why}")]
     Password {
         /// Its file.
         path: PathBuf,

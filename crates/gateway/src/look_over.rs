@@ -36,6 +36,17 @@ impl Gateway {
             let why = site.mirror.unused(site.kind)?;
             Some(format!("site `{}`: {why}", site.name))
         });
-        [state_dir::risks(&config.state_dir), secrets::risks(config), unused.collect()].concat()
+        let tokens = config.site.iter().filter_map(|site| {
+            let path = site.mirror.token_file.as_ref()?;
+            let error = std::fs::File::open(path).err()?;
+            Some(format!(
+                "`site.mirror.token_file` of site `{}`: cannot read {}: {error}. No program can report changes until \
+                 it can: write a token there (`openssl rand -hex 24`), or correct the path",
+                site.name,
+                path.display()
+            ))
+        });
+        let unused: Vec<String> = unused.chain(tokens).collect();
+        [state_dir::risks(&config.state_dir), secrets::risks(config), unused].concat()
     }
 }

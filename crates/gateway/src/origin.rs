@@ -480,7 +480,7 @@ impl OriginPool {
 }
 
 fn trust(origin: &Origin, tls: &OriginTls) -> Result<Trust, ConfigError> {
-    let trust = tls.trust()?;
+    let trust = tls.trust().map_err(|error| ConfigError::from(error).of_key("origin_tls.ca"))?;
     let connector = |protocols: &[&[u8]]| {
         let mut trust = ClientConfig::clone(&trust);
         trust.alpn_protocols = protocols.iter().map(|it| it.to_vec()).collect();

@@ -117,7 +117,7 @@ impl Who {
         let auth = named(spec, "auth", &AUTH)?;
         let cipher = named(spec, "privacy", &PRIVACY)?;
         let secret = match spec.text("privacy-file") {
-            Some(path) => spec.secret_in(path)?,
+            Some(path) => spec.secret_in("privacy-file", path)?,
             None => password.clone(),
         };
         // RFC 3414, section 11.2.

@@ -117,7 +117,7 @@ impl MeterSpec {
             (Some(_), Some(_)) => {
                 Err(self.wrong("`password-file` and `password-env` are both given: one is enough"))
             }
-            (Some(path), None) => self.secret_in(path).map(Some),
+            (Some(path), None) => self.secret_in("password-file", path).map(Some),
             (None, Some(name)) => {
                 Secret::from_env(name).map(Some).map_err(|error| self.wrong(error.to_string()))
             }
@@ -125,10 +125,13 @@ impl MeterSpec {
         }
     }
 
-    /// The password in the first line of a file.
-    pub(crate) fn secret_in(&self, path: &str) -> Result<Secret, MeterError> {
+    /// The password in the first line of the file that a key names.
+    pub(crate) fn secret_in(&self, key: &str, path: &str) -> Result<Secret, MeterError> {
         Secret::from_file(Path::new(path)).map_err(|error| match error {
-            SecretError::File { path, source } => MeterError::reading(path, source),
+            SecretError::File { path, source } => {
+                let what = format!("read {}, which `{key}` names", path.display());
+                MeterError::Io { what, error: source }
+            }
             _ => self.wrong(format!("the first line of {path} is to be the password")),
         })
     }

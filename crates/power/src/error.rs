@@ -298,8 +298,10 @@ pub enum ConfigError {
     #[error("cannot look at the processes in /proc")]
     Processes(#[source] io::Error),
     /// A file that the configuration names cannot be read.
-    #[error("cannot read {}", .path.display())]
+    #[error("`{key}`: cannot read {}", .path.display())]
     File {
+        /// The key that names it.
+        key: &'static str,
         /// The file.
         path: PathBuf,
         /// Why.
@@ -327,7 +329,7 @@ pub enum ConfigError {
 impl From<TlsError> for ConfigError {
     fn from(error: TlsError) -> Self {
         match error {
-            TlsError::File { path, source } => Self::File { path, source },
+            TlsError::File { path, source } => Self::File { key: "ca", path, source },
             TlsError::NoCertificate(path) => {
                 Self::Certificate { path, why: "the file holds none".to_owned() }
             }
@@ -340,7 +342,9 @@ impl From<TlsError> for ConfigError {
 impl From<SecretError> for ConfigError {
     fn from(error: SecretError) -> Self {
         match error {
-            SecretError::File { path, source } => Self::File { path, source },
+            SecretError::File { path, source } => {
+                Self::File { key: "password_file", path, source }
+            }
             SecretError::NoLine(path) => {
                 Self::NoPassword { place: format!("the first line of {}", path.display()) }
             }
@@ -352,6 +356,15 @@ impl From<SecretError> for ConfigError {
 }
 
 impl ConfigError {
+    /// The same, if a file cannot be read that another key names.
+    #[must_use]
+    pub fn of_key(self, key: &'static str) -> Self {
+        match self {
+            Self::File { path, source, .. } => Self::File { key, path, source },
+            other => other,
+        }
+    }
+
     /// What to try next, as an imperative.
     pub fn hint(&self) -> &'static str {
         match self {

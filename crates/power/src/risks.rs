@@ -137,8 +137,10 @@ impl DriverConfig {
                 Key::read(&config.key).map_err(|error| ConfigError::Agent(Box::new(error)))?;
             }
             Self::Ssh(config) => {
-                let files = [&config.identity, &config.known_hosts];
-                files.into_iter().flatten().try_for_each(|path| open(path))?;
+                let files = [("identity", &config.identity), ("known_hosts", &config.known_hosts)];
+                for (key, path) in files {
+                    path.as_deref().map_or(Ok(()), |path| open(key, path))?;
+                }
             }
             Self::Ipmi(config) => {
                 config.password_file.as_deref().map(Secret::from_file).transpose()?;
@@ -160,9 +162,9 @@ fn not_here(address: &impl std::fmt::Display) -> String {
     )
 }
 
-fn open(path: &Path) -> Result<(), ConfigError> {
+fn open(key: &'static str, path: &Path) -> Result<(), ConfigError> {
     let opened = File::open(path);
-    opened.map(|_| ()).map_err(|source| ConfigError::File { path: path.to_owned(), source })
+    opened.map(|_| ()).map_err(|source| ConfigError::File { key, path: path.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod answers;
 mod containers;
 mod datagrams;
 mod gate;
+mod json;
 mod measured;
 mod pool;
 mod services;
@@ -16,7 +17,6 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_doctor::proxy::Target;
 use nightwatt_energy::civil::Date;
-use nightwatt_energy::duration_text;
 use nightwatt_gateway::config::{
     DiskConfig, MachineConfig, MeterConfig, MirrorUrl, SiteConfig, SiteKind, TlsConfig,
     WebhookConfig,
@@ -28,7 +28,6 @@ use nightwatt_gateway::{Config, Gateway, StartError};
 use nightwatt_policy::electricity::Electricity;
 use nightwatt_policy::scenario::{CacheRule, Scenario, Server};
 use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
-use serde_json::{Value, json};
 
 use self::measured::WakeTimes;
 use crate::ExitStatus;
@@ -69,54 +68,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     }
     let risks = Gateway::risks(&config);
     if args.json {
-        let sites: Vec<Value> = config.site.iter().map(|site| as_json(&config, site)).collect();
-        output::say_json(&json!({
-            "good": true,
-            "careful": files.iter().map(ToString::to_string).chain(risks).collect::<Vec<_>>(),
-            "listen": config.listen,
-            "tls": config.tls.as_ref().map(|tls| json!({
-                "listen": tls.listen,
-                "certificates": certificates(tls),
-            })),
-            "state_dir": config.state_dir,
-            "control_socket": config.control_socket(),
-            "access_log": config.access_log,
-            "disk_cache": config.cache.disk.as_ref().map(|disk| disk_words(&config, disk)),
-            "webhooks": usable_webhooks(&config),
-            "jobs": config.job.iter().map(|job| json!({
-                "name": job.name,
-                "on": job.on,
-                "at": job.at.shown(),
-                "command": job.command,
-            })).collect::<Vec<_>>(),
-            "admin": config.admin.as_ref().map(|it| it.listen),
-            "gate": config.gate.as_ref().map(|it| gate::as_json(&config, it)),
-            "magic_packets": config.magic_packets.as_ref().map(|it| services::magic_packets_words(&config, it)),
-            "admin_orders": config.admin.as_ref().is_some_and(|it| it.password_file.is_some()),
-            "meter": config.meter.as_ref().map(meter_words),
-            "containers": containers::look(&config),
-            "machines": config.machine.iter().map(|it| machine_json(&config, it)).collect::<Vec<_>>(),
-            "sites": sites,
-            "udp": config.udp.iter().map(|it| datagrams::as_json(&config, it)).collect::<Vec<_>>(),
-            "tcp": config.tcp.iter().map(|it| services::as_json(&config, it)).collect::<Vec<_>>(),
-        }))?;
+        let careful: Vec<String> = files.iter().map(ToString::to_string).chain(risks).collect();
+        output::say_json(&json::whole(&config, &careful))?;
     } else {
-        let mut text = page(&args.config.config.display().to_string(), &config);
         // Certificates and webhooks have rows of their own.
         let told =
             |it: &&StartError| !matches!(it, StartError::Certificate(_) | StartError::Webhook(_));
-        for error in files.iter().filter(told) {
-            row(&mut text, "careful", &error.to_string());
-        }
-        for risk in &risks {
-            row(&mut text, "careful", risk);
-        }
+        let files = files.iter().filter(told).map(ToString::to_string);
+        let careful: Vec<String> = files.chain(risks).collect();
+        let text = page(&args.config.config.display().to_string(), &config, &careful);
         output::say(&output::folded(&text))?;
     }
     Ok(ExitStatus::Success)
 }
 
-pub(super) fn page(name: &str, config: &Config) -> String {
+/// The whole text. What one has to be `careful` about and belongs to no site comes before the first of these.
+pub(super) fn page(name: &str, config: &Config, careful: &[String]) -> String {
     let mut text = format!("{name} is good: {}\n\n", counts(config));
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();
     if !listen.is_empty() {
@@ -167,6 +134,9 @@ pub(super) fn page(name: &str, config: &Config) -> String {
         }
     }
     job_rows(&mut text, config);
+    for what in careful {
+        row(&mut text, "careful", what);
+    }
     for machine in &config.machine {
         let _ = writeln!(text, "\nmachine {}", machine.name);
         machine_rows(&mut text, config, machine);
@@ -206,7 +176,15 @@ fn counts(config: &Config) -> String {
         some => format!(" and {} by {by}", counted(some as u64, "service")),
     };
     let sites = counted(config.site.len() as u64, "site");
-    format!("{sites}{}{}", services(config.tcp.len(), "TCP"), services(config.udp.len(), "UDP"))
+    let packets = match &config.magic_packets {
+        Some(_) if config.site.is_empty() => {
+            let servers = counted(config.packet_servers().count() as u64, "server");
+            format!(" and magic packets for {servers}")
+        }
+        _ => String::new(),
+    };
+    let (tcp, udp) = (services(config.tcp.len(), "TCP"), services(config.udp.len(), "UDP"));
+    format!("{sites}{tcp}{udp}{packets}")
 }
 
 fn disk_words(config: &Config, disk: &DiskConfig) -> String {
@@ -246,23 +224,19 @@ fn machine_rows(text: &mut String, config: &Config, machine: &MachineConfig) {
     if let Some(measured) = &measured {
         row(text, "measured", &measured.in_words());
     }
-    let slower = measured.and_then(|it| it.complaint(config.server_of(machine).wake_time));
-    for risk in machine.power.risks(Some(&machine.probe)).into_iter().chain(slower) {
+    for risk in machine_risks(config, machine, measured) {
         row(text, "careful", &risk);
     }
 }
 
-fn machine_json(config: &Config, machine: &MachineConfig) -> Value {
-    json!({
-        "name": machine.name,
-        "on": machine.on,
-        "controller": machine.power.name(),
-        "awake_if": probed(&machine.probe),
-        "linger_s": machine.linger.as_secs_f64(),
-        "server": config.server_of(machine),
-        "meter": machine.meter.as_ref().map(meter_words),
-        "careful": machine.power.risks(Some(&machine.probe)),
-    })
+/// Settings that may surprise, as [`risks`] for a site.
+fn machine_risks(
+    config: &Config,
+    machine: &MachineConfig,
+    measured: Option<WakeTimes>,
+) -> Vec<String> {
+    let slower = measured.and_then(|it| it.complaint(config.server_of(machine).wake_time));
+    machine.power.risks(Some(&machine.probe)).into_iter().chain(slower).collect()
 }
 
 fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
@@ -313,41 +287,47 @@ fn site_rows(text: &mut String, config: &Config, site: &SiteConfig) {
     row(text, "wake-ups", &wake_budgets(site));
     let rules = site.cache_rules(&scenario);
     row(text, "kind", kind(site, rules.assumes));
-    let fresh = match rules.default_ttl.filter(|_| rules.assumes) {
-        _ if !rules.assumes => "only what the server marks as cacheable".to_owned(),
-        None => "fresh as RFC 9111 says".to_owned(),
-        Some(ttl) => format!("fresh for {} where the server does not say", time(ttl)),
-    };
-    let grace = grace(rules.grace_while_asleep);
-    row(text, "cache", &format!("{} MB; {fresh}; {grace}", cache.size_mb));
+    row(text, "cache", &cache_words(site, &scenario));
     row(text, "warm-up", &warm_up(cache, rules.grace_while_asleep));
-    mirror_row(text, config, site);
+    if let Some(words) = mirror_words(config, site) {
+        row(text, "mirror", &words);
+    }
     for risk in &risks(config, site) {
         row(text, "careful", risk);
     }
 }
 
-fn mirror_row(text: &mut String, config: &Config, site: &SiteConfig) {
+fn cache_words(site: &SiteConfig, scenario: &Scenario) -> String {
+    let rules = site.cache_rules(scenario);
+    let fresh = match rules.default_ttl.filter(|_| rules.assumes) {
+        _ if !rules.assumes => "only what the server marks as cacheable".to_owned(),
+        None => "fresh as RFC 9111 says".to_owned(),
+        Some(ttl) => format!("fresh for {} where the server does not say", time(ttl)),
+    };
+    format!("{} MB; {fresh}; {}", scenario.cache.size_mb, grace(rules.grace_while_asleep))
+}
+
+/// What its mirror holds, if it has one whose pages have a known place.
+fn mirror_words(config: &Config, site: &SiteConfig) -> Option<String> {
     if !site.mirror.is_on(site.kind) {
-        return;
+        return None;
     }
     let mirror = &site.mirror;
     let pages = match config.mirror_url(site) {
         // The warnings name it.
-        MirrorUrl::Unknown => return,
+        MirrorUrl::Unknown => return None,
         MirrorUrl::Known(url) => url,
         MirrorUrl::OnHost(host) => {
             format!("{host}, with the scheme that the proxies in front report")
         }
     };
-    let words = format!(
+    Some(format!(
         "{} pages and {} MB of {pages}; answers at most {} old while it sleeps, for which sleep waits at most {}",
         mirror.pages,
         mirror.size_mb,
         time(mirror.max_age),
         time(mirror.extension)
-    );
-    row(text, "mirror", &words);
+    ))
 }
 
 fn grace(while_asleep: Duration) -> String {
@@ -541,34 +521,4 @@ fn awake_words(scenario: &Scenario) -> String {
         (None, _) => {}
     }
     text
-}
-
-fn as_json(config: &Config, site: &SiteConfig) -> Value {
-    let scenario = config.scenario_of(site);
-    let break_even = scenario.power_states().break_even();
-    json!({
-        "name": site.name,
-        "kind": site.kind,
-        "hosts": site.hosts,
-        "origin": site.origin.to_string(),
-        "controller": site.power.as_ref().map(ControllerConfig::name),
-        "on": site.on,
-        "on_machines_bill": site.is_on_machines_bill(),
-        "awake_if": awake_if(site),
-        "policy": scenario.policy.to_string(),
-        "never_sleep": scenario.never_sleep,
-        "access": access::as_json(site),
-        "answers": answers::as_json(site),
-        "awake": scenario.awake,
-        "holidays": scenario.days_off.days().map(|day| Date::from_days(day).to_string()).collect::<Vec<_>>(),
-        "measured_wake": wake_times(config, site),
-        "break_even_s": (break_even != Duration::MAX).then_some(break_even.as_secs_f64()),
-        "wakes_per_client_and_hour": site.wakes_per_client_and_hour,
-        "unrecognised_wakes_per_hour": site.clients.unrecognised_wakes_per_hour,
-        "grace_asleep": duration_text::format(site.cache_rules(&scenario).grace_while_asleep),
-        "careful": risks(config, site),
-        "meter": site.meter.as_ref().map(meter_words),
-        "pool": pool::as_json(site, &scenario),
-        "scenario": *scenario,
-    })
 }

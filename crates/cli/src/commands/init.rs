@@ -212,7 +212,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     write(path, &text, over)?;
     output::say(&format!(
         "wrote {name}\n\n{}\n{}",
-        output::folded(&check::page(&name, &config)),
+        output::folded(&check::page(&name, &config, &[])),
         next(&draft, &name)
     ))?;
     Ok(ExitStatus::Success)

@@ -167,12 +167,19 @@ monitors = ["10.0.0.8"]
         "allow": ["10.0.0.0/8", "fd00::/8"],
         "deny": ["10.6.0.0/16"],
         "users": 1,
+        "htpasswd": format!("{}/users", written.dir()),
         "forward": null,
+        "forward_headers": null,
         "certificate_authorities": null,
+        "certificate_ca": null,
         "without_password": ["10.1.0.0/16"],
         "wake": ["10.0.0.0/9"],
         "never_wake": ["10.0.0.9/32"],
         "monitors": ["10.0.0.8/32"],
+        "careful": [
+            "passwords cross the network in clear text without `redirect_to_https`",
+            "behind another proxy, name that in `trusted_proxies`: else all of its clients have its address",
+        ],
     });
     let said = written.json();
     assert_eq!(said["sites"][0]["access"], access);
@@ -219,13 +226,17 @@ fn access_by_a_service_or_by_certificates_names_them() {
     let access = &said["sites"][0]["access"];
     assert_eq!(access["forward"], "http://127.0.0.1:9091/api/authz");
     assert_eq!(access["users"], Value::Null);
+    assert_eq!(access["forward_headers"], json!(["Remote-User", "Remote-Groups"]));
 
     let by_certificate = "access.certificate_ca = \"DIR/ca.pem\"\n[tls]\nlisten = [\"127.0.0.1:8443\"]\n\
                           certificate = [{ acme = [\"blog.example\"] }]\nacme.terms_agreed = true\n";
     let written = Written::site(by_certificate);
     let row = format!("with a certificate of the authority in {}/ca.pem", written.dir());
     says(&part(&written.page(), "site blog"), &[&row]);
-    assert_eq!(written.json()["sites"][0]["access"]["certificate_authorities"], 1);
+    let said = written.json();
+    let access = &said["sites"][0]["access"];
+    assert_eq!(access["certificate_authorities"], 1);
+    assert_eq!(access["certificate_ca"], format!("{}/ca.pem", written.dir()));
     fs::write(written.0.path().join("ca.pem"), AUTHORITY.repeat(2)).unwrap();
     let row = format!("with a certificate of the 2 authorities in {}/ca.pem", written.dir());
     says(&part(&written.page(), "site blog"), &[&row]);
@@ -309,6 +320,7 @@ response_headers.remove = ["Server"]
     let answers = &said["sites"][0]["answers"];
     assert_eq!(answers["paths"], json!(paths));
     assert_eq!(answers["error_pages"], json!(["503"]));
+    assert_eq!(answers["error_page_files"], json!({ "503": format!("{dir}/503.html") }));
 }
 
 #[test]
@@ -347,5 +359,28 @@ url = "http://10.0.0.7/state?key=s3cret"
         "everybody on this machine can read the token of a probe of use in {file} (mode 644): `chmod 640 {file}`"
     );
     assert_eq!(written.json()["careful"], json!([risk]));
-    says(&part(&written.page(), "site blog"), &[&format!("careful {risk}")]);
+    // It belongs to no site.
+    let page = written.page();
+    says(&part(&page, "listens on"), &[&format!("careful {risk}")]);
+    assert!(!part(&page, "site blog").contains(&risk), "{page}");
+}
+
+#[test]
+fn cache_mirror_sla_and_time_zone_are_the_same_words_for_programs() {
+    let lines = "kind = \"pages\"\nscenario.never_sleep = [\"20:00-22:00\"]\n\
+                 mirror.url = \"http://blog.example\"\n";
+    let written = Written::site(lines);
+    let said = written.json();
+    let said = &said["sites"][0];
+    let page = part(&written.page(), "site blog");
+    let rows =
+        [("cache", "cache"), ("warm-up", "warm_up"), ("mirror", "mirror"), ("SLA", "sla")];
+    for (row, key) in rows {
+        let words = said[key].as_str().unwrap_or_else(|| panic!("no {key} in {said}"));
+        says(&page, &[&format!("{row} {words}")]);
+    }
+    assert!(said["time_zone"]["utc_offset_s"].is_i64(), "{said}");
+    let app = Written::site("kind = \"app\"\n").json();
+    let keys = ["mirror", "time_zone"].map(|key| app["sites"][0][key].clone());
+    assert_eq!(keys, [Value::Null, Value::Null]);
 }

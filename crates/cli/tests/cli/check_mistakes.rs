@@ -1,6 +1,6 @@
 //! Mistakes in the features of the front door: `check` shows the line with its key and value, and what to do next.
 
-use crate::check_front_door::Written;
+use crate::check_front_door::{SITE, Written, part, says};
 use crate::harness::told;
 
 /// What `check` writes about a configuration that cannot be used.
@@ -51,7 +51,8 @@ fn hours_and_holidays_that_cannot_be_read_are_named_with_an_example() {
         (
             "[site.scenario]\nawake = [\"08:00-10:00\"]\nholidays = \"/no/days.ics\"",
             "holidays = \"/no/days.ics\"",
-            "/no/days.ics: cannot read it: No such file",
+            "`site.scenario.holidays` is /no/days.ics: cannot read it: No such file or directory (os error 2). Save a \
+             calendar there",
         ),
     ]);
 }
@@ -62,7 +63,8 @@ fn access_without_its_files_or_beside_what_goes_around_it_is_refused() {
         (
             "[site.access]\nhtpasswd = \"/no/users\"",
             "htpasswd = \"/no/users\"",
-            "/no/users: cannot read it: No such file",
+            "`site.access.htpasswd` is /no/users: cannot read it: No such file or directory (os error 2). Write one with \
+             `htpasswd -B -c FILE USER`, or correct the path",
         ),
         (
             "[site.access]\nhtpasswd = \"DIR/n.toml\"",
@@ -169,7 +171,12 @@ fn proofs_by_dns_without_their_key_are_refused() {
             "[tls.acme.dns]",
             "`server` takes signed updates only: write both `server` and `key_file`",
         ),
-        (missing.as_str(), "key_file = \"/no/key\"", "/no/key: No such file"),
+        (
+            missing.as_str(),
+            "key_file = \"/no/key\"",
+            "`tls.acme.dns.key_file` is /no/key: cannot read it: No such file or directory (os error 2). Write the key \
+             there",
+        ),
         (
             both.as_str(),
             "[tls.acme.dns]",
@@ -183,8 +190,24 @@ fn a_probe_or_a_page_without_its_file_names_site_and_file() {
     for (lines, what, hint) in [
         (
             "[[site.in_use]]\npreset = \"plex\"\ntoken_file = \"/no/token\"",
-            "`in_use` of site `blog`: the probe `plex` cannot be asked: cannot read /no/token",
+            "`in_use` of site `blog`: the probe `plex` cannot be asked: `token_file`: cannot read /no/token: No such file",
             "hint: check that the files it names are there and that this user may read them",
+        ),
+        (
+            "[[site.in_use]]\nurl = \"https://10.0.0.7/state\"\nca = \"/no/ca.pem\"",
+            "cannot be asked: `ca`: cannot read /no/ca.pem: No such file",
+            "hint: check that the files it names are there and that this user may read them",
+        ),
+        (
+            "[admin]\nlisten = \"127.0.0.1:9180\"\npassword_file = \"/no/password\"",
+            "`admin.password_file`: the dashboard's password in /no/password: No such file",
+            "hint: write one, for this user alone",
+        ),
+        (
+            "[[webhook]]\nurl = \"http://127.0.0.1:1/\"\nsecret_file = \"/no/secret\"",
+            "`webhook.secret_file` of http://127.0.0.1:1/…: the secret cannot be read from /no/secret because: No such \
+             file",
+            "hint: check that the file exists and that this user may read it",
         ),
         (
             "error_pages = { 503 = \"/no/page.html\" }",
@@ -196,4 +219,25 @@ fn a_probe_or_a_page_without_its_file_names_site_and_file() {
         let whole = said.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(whole.contains(what) && whole.contains(hint), "{lines}: {said}");
     }
+}
+
+#[test]
+fn a_controller_a_server_and_a_mirror_name_the_keys_of_their_files() {
+    let machine = "[[machine]]\nname = \"box\"\nprobe = \"tcp 10.0.0.5:22\"\npower.ipmi = { host = \"10.0.0.9\", \
+                   user = \"me\", password_file = \"/no/bmc\" }\n";
+    let lines = format!("kind = \"pages\"\nmirror.token_file = \"/no/token\"\n{machine}");
+    let written = Written::site(&lines);
+    let page = written.page();
+    let wanted = "careful `password_file`: cannot read /no/bmc: No such file";
+    says(&part(&page, "machine box"), &[wanted]);
+    let wanted = "careful `site.mirror.token_file` of site `blog`: cannot read /no/token: No such file or directory \
+                  (os error 2). No program can report changes until it can: write a token there";
+    says(&part(&page, "listens on"), &[wanted]);
+    let ca = SITE.replace("http://127.0.0.1:1", "https://127.0.0.1:1");
+    let written = Written::new(&format!("{ca}origin_tls.ca = \"/no/ca.pem\"\n"));
+    let output = written.check(&[]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    let said = told(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    let file = "`origin_tls.ca`: cannot read /no/ca.pem";
+    says(&said, &["site `blog`", file, "No such file", "hint: "]);
 }

@@ -49,13 +49,19 @@ fn proofs_by_dns_name_the_server_and_the_key_and_warn_of_a_key_that_all_can_read
     let said = written.json();
     assert_eq!(said["careful"], json!([risk]));
     let page = written.page();
-    says(&page.split_whitespace().collect::<Vec<_>>().join(" "), &[&format!("careful {risk}")]);
+    says(&part(&page, "listens on"), &[&format!("careful {risk}")]);
+    let dns = json!({ "server": "192.0.2.1:53", "key": "night.example", "hook": null });
+    assert_eq!(said["tls"]["acme_dns"], dns);
     assert!(!format!("{page}{said}").contains("c2VjcmV0"), "the secret is shown nowhere");
 
     let by_hook = "acme.dns = { hook = [\"/usr/local/bin/dns-hook\", \"--zone\", \"example\"] }\n";
-    let page = Written::site(&format!("{TLS}{by_hook}")).page();
+    let written = Written::site(&format!("{TLS}{by_hook}"));
     let row = "proofs records in DNS, by /usr/local/bin/dns-hook --zone example";
-    says(&part(&page, "listens on"), &[row]);
+    says(&part(&written.page(), "listens on"), &[row]);
+    let hook = ["/usr/local/bin/dns-hook", "--zone", "example"];
+    let dns = json!({ "server": null, "key": null, "hook": hook });
+    assert_eq!(written.json()["tls"]["acme_dns"], dns);
+    assert_eq!(Written::site(TLS).json()["tls"]["acme_dns"], Value::Null);
 }
 
 #[test]
@@ -75,6 +81,15 @@ stay_awake = "10m"
     assert_eq!(written.json()["magic_packets"], words);
     says(&part(&page, "machine box"), &["woken by wol: ", "sleeps by ssh: "]);
     assert_eq!(Written::site(MACHINE).json()["magic_packets"], Value::Null);
+}
+
+#[test]
+fn magic_packets_that_wake_a_machine_need_no_site_and_no_address_for_http() {
+    let written = Written::new(&format!("state_dir = \"DIR/state\"\n[magic_packets]\n{MACHINE}"));
+    let page = written.page();
+    says(&part(&page, &written.dir()), &["n.toml is good: 0 sites and magic packets for 1 server"]);
+    says(&part(&page, "state"), &["they wake box (52:54:00:12:34:56)"]);
+    assert_eq!(written.json()["listen"], json!([]));
 }
 
 #[test]
@@ -138,8 +153,12 @@ keep_awake = "datagrams"
         "clients": "10.0.0.0/8, but not 10.6.0.0/16",
         "wakes_on": handshake,
         "strangers": "3/h",
+        "keeps_awake": "until the service has sent nothing to a client for 2m",
+        "idle_timeout_s": 240.0,
         "sessions": 64,
+        "sessions_per_client": 4,
         "held": 16,
+        "held_bytes": 8192,
         "hold_s": 40.0,
     });
     let said = written.json();
@@ -160,11 +179,19 @@ fn each_greeting_that_wakes_a_server_is_explained() {
         ("rdp", "a connection request of RDP, and nothing else"),
         ("minecraft", "a player who joins; lists of servers get an answer from here"),
     ] {
-        let page = Written::site(&format!("{service}wake_on = \"{greeting}\"\n")).page();
+        let written = Written::site(&format!("{service}wake_on = \"{greeting}\"\n"));
         let row = format!("wakes the server of the site blog wakes on {words} keeps awake");
-        says(&part(&page, "tcp shell"), &[&row]);
+        says(&part(&written.page(), "tcp shell"), &[&row]);
+        assert_eq!(written.json()["tcp"][0]["wakes_on"], words);
     }
-    let page = Written::site(service).page();
+    let written = Written::site(service);
+    let page = written.page();
+    let all = written.json();
+    let tcp = &all["tcp"][0];
+    assert_eq!(tcp["wakes_on"], "any connection");
+    assert_eq!(tcp["keeps_awake"], "until nothing has come through a connection for 5m");
+    assert_eq!(tcp["asleep"], "connections are reset as the server begins to fall asleep");
+    assert_eq!((&tcp["hold_s"], tcp["idle_timeout_s"].is_f64()), (&json!(120.0), true));
     let said = part(&page, "tcp shell");
     assert!(!said.contains("wakes on"), "each connection wakes it: {said}");
     let rows = [

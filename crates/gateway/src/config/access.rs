@@ -8,7 +8,9 @@ use serde::Deserialize;
 use super::client_certificates::Vouchers;
 use super::forward_auth::ForwardAuthConfig;
 use super::htpasswd::Users;
-use super::{Config, Network, OddEvents, SiteConfig, Wrong, read_holidays, wrong};
+use super::{
+    Config, Network, OddEvents, SiteConfig, Wrong, holidays, named_file, read_holidays, wrong,
+};
 
 /// The rules for the clients of a site. They hold for all of its paths.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -180,20 +182,19 @@ impl SiteConfig {
     pub(super) fn read_files(&mut self, odd: OddEvents) -> Result<(), Wrong> {
         let scenario = self.scenario.as_mut();
         let read = scenario.map_or(Ok(()), |scenario| read_holidays(scenario, odd));
-        read.map_err(|text| ("scenario.holidays".to_owned(), text))?;
+        read.map_err(|text| holidays::wrong(&text))?;
         self.read_access()
     }
 
     fn read_access(&mut self) -> Result<(), Wrong> {
         let Some(access) = &mut self.access else { return Ok(()) };
         if let Some(path) = &access.certificate_ca {
-            let vouchers = Vouchers::read(path).map_err(|why| format!("{}: {why}", path.display()));
-            access.vouchers =
-                vouchers.map_err(|text| ("access.certificate_ca".to_owned(), text))?;
+            access.vouchers = Vouchers::read(path)
+                .map_err(|why| named_file::wrong("access.certificate_ca", path, &why))?;
         }
         let Some(path) = &access.htpasswd else { return Ok(()) };
-        let users = Users::read(path).map_err(|why| format!("{}: {why}", path.display()));
-        access.users = users.map_err(|text| ("access.htpasswd".to_owned(), text))?;
+        access.users = Users::read(path)
+            .map_err(|why| named_file::wrong("access.htpasswd", path, &why))?;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
-use super::{Wrong, wrong};
+use super::{Wrong, named_file, wrong};
 use crate::authority::{Authority, is_name};
 
 /// No file of a key is longer.
@@ -105,7 +105,7 @@ impl TsigKey {
     }
 
     fn read(path: &Path) -> Result<Self, String> {
-        let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
+        let bytes = named_file::read(path, "Write the key there, as `tsig-keygen NAME` prints it")?;
         let text = String::from_utf8(bytes).ok().filter(|it| it.len() <= LONGEST);
         Self::parse(&text.ok_or("it is not a file of a key")?)
     }
@@ -147,9 +147,8 @@ impl DnsConfig {
     /// Reads the file of its key.
     pub(super) fn read(&mut self) -> Result<(), Wrong> {
         let Some(path) = &self.key_file else { return Ok(()) };
-        let key = TsigKey::read(path).map_err(|why| {
-            ("tls.acme.dns.key_file".to_owned(), format!("{}: {why}", path.display()))
-        })?;
+        let key = TsigKey::read(path)
+            .map_err(|why| named_file::wrong("tls.acme.dns.key_file", path, &why))?;
         self.key = Some(key);
         Ok(())
     }

@@ -7,6 +7,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 
+use super::named_file;
+
 /// The certificates of authorities that vouch for clients.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Vouchers(Arc<Vec<CertificateDer<'static>>>);
@@ -20,7 +22,7 @@ impl std::fmt::Debug for Vouchers {
 impl Vouchers {
     /// Reads a file in PEM.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let pem = std::fs::read(path).map_err(|error| format!("cannot read it: {error}"))?;
+        let pem = named_file::read(path, "Copy the certificate of the authority there, in PEM")?;
         Self::parse(&pem)
     }
 

@@ -213,7 +213,8 @@ mod tests {
         assert_eq!(wrong(8081, ""), None);
         assert!(wrong(8080, "").unwrap().contains("where nightwatt itself listens"));
         let days = "scenario.awake = [\"08:00-10:00\"]\nscenario.holidays = \"/no/such/days.ics\"";
-        assert!(wrong(8081, days).unwrap().starts_with("/no/such/days.ics: cannot read it"));
+        let named = "`scenario.holidays` is /no/such/days.ics: cannot read it: No such file";
+        assert!(wrong(8081, days).unwrap().starts_with(named));
     }
 
     #[test]

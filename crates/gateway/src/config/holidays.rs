@@ -6,6 +6,8 @@ use nightwatt_host::calendar::{Calendar, LONGEST_FILE};
 use nightwatt_policy::hours::DaysOff;
 use nightwatt_policy::scenario::Scenario;
 
+use super::{Wrong, named_file};
+
 /// What happens if an event of the file cannot be understood.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OddEvents {
@@ -33,6 +35,11 @@ pub fn read_holidays(scenario: &mut Scenario, odd: OddEvents) -> Result<(), Stri
     Ok(())
 }
 
+/// That error, with the key.
+pub(super) fn wrong(text: &str) -> Wrong {
+    ("scenario.holidays".to_owned(), format!("`scenario.holidays` is {text}"))
+}
+
 struct Holidays {
     days_off: DaysOff,
     /// Events that cannot be understood, with the reason.
@@ -40,7 +47,7 @@ struct Holidays {
 }
 
 fn read(path: &Path, odd: OddEvents) -> Result<Holidays, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot read it: {error}"))?;
+    let bytes = named_file::read(path, "Save a calendar there (iCalendar)")?;
     if bytes.len() > LONGEST_FILE {
         return Err(format!("it is larger than {} MiB", LONGEST_FILE >> 20));
     }

@@ -9,6 +9,8 @@ use argon2::password_hash::{Error, PasswordVerifier};
 use argon2::{Algorithm, Argon2, MIN_SALT_LEN, Params, Version};
 use sha_crypt::ShaCrypt;
 
+use super::named_file;
+
 /// Larger than any real file.
 const LONGEST_FILE: usize = 1 << 20;
 
@@ -63,7 +65,7 @@ impl std::fmt::Debug for Users {
 impl Users {
     /// Reads a file.
     pub(super) fn read(path: &Path) -> Result<Self, String> {
-        let bytes = std::fs::read(path).map_err(|error| format!("cannot read it: {error}"))?;
+        let bytes = named_file::read(path, "Write one with `htpasswd -B -c FILE USER`")?;
         if bytes.len() > LONGEST_FILE {
             return Err("it is larger than 1 MiB".to_owned());
         }

@@ -145,6 +145,22 @@ mod tests {
     }
 
     #[test]
+    fn packets_that_wake_a_machine_need_no_site_and_no_address_for_http() {
+        let parse = |text: &str| Config::parse(text, "x").map_err(|error| error.to_string());
+        let config = parse(&format!("[magic_packets]\n{BOX}")).unwrap();
+        assert_eq!((config.listen.len(), config.site.len()), (0, 0));
+        assert_eq!(config.packet_servers().count(), 1);
+        let error = parse("[magic_packets]\n").unwrap_err();
+        assert!(error.contains("no card's address is known"), "{error}");
+        // A site is answered for by HTTP, whatever wakes its server.
+        let site = BOX.replace("[[machine]]", "[[site]]\norigin = \"http://10.0.0.5\"");
+        let error = parse(&format!("[magic_packets]\n{site}")).unwrap_err();
+        assert!(error.contains("`listen = [\"0.0.0.0:80\"]`"), "{error}");
+        let error = parse(BOX).unwrap_err();
+        assert!(error.contains("at least one address is needed"), "{error}");
+    }
+
+    #[test]
     fn a_table_that_can_wake_nothing_is_refused() {
         for (table, machine, why) in [
             ("", "", "no `[[site]]` or `[[machine]]` is woken by Wake-on-LAN"),

@@ -539,9 +539,13 @@ fn the_examples_of_the_docs_are_good() {
     assert_eq!(names(good("tcp.toml", &text("examples/tcp.toml"))), ["ssh", "git", "mail"]);
     let udp = good("udp.toml", &text("examples/udp.toml")).udp;
     assert_eq!(udp.into_iter().map(|it| it.name).collect::<Vec<_>>(), ["vpn", "game"]);
-    let page = text("passthrough.md");
-    let (_, page) = page.split_once("```toml\n").unwrap();
-    let (example, _) = page.split_once("```").unwrap();
+    let first = |page: &str| {
+        let (_, page) = page.split_once("```toml\n").unwrap();
+        page.split_once("```").unwrap().0.to_owned()
+    };
+    let packets = good("magic-packets.md", &first(&text("magic-packets.md")));
+    assert_eq!(packets.packet_servers().count(), 1);
+    let example = first(&text("passthrough.md"));
     // The page leaves out what another one is about.
     let example = example.replace("# ... how it is woken and put to sleep", "power.simulated = {}");
     let whole = format!("listen = [\"0.0.0.0:80\"]\n{example}");

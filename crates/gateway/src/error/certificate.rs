@@ -7,8 +7,10 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum BadCertificate {
     /// A file cannot be read.
-    #[error("cannot read {path}: {source}")]
+    #[error("`tls.certificate.{key}`: cannot read {path}: {source}")]
     Unreadable {
+        /// The key that names it.
+        key: &'static str,
         /// Which one.
         path: PathBuf,
         /// Why.

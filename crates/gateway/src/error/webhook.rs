@@ -7,14 +7,16 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum UnusableWebhook {
     /// The secret cannot be read.
-    #[error("the secret of a webhook cannot be read from {path}: {source}")]
+    #[error("`webhook.secret_file` of {webhook}: the secret cannot be read from {path}: {source}")]
     Secret {
+        /// The receiver, without what may be secret in its address.
+        webhook: String,
         /// Its file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
     /// The receiver's certificate cannot be checked.
-    #[error("a webhook: {0}")]
+    #[error("`webhook.ca`: {0}")]
     Trust(#[from] nightwatt_host::tls::TlsError),
 }

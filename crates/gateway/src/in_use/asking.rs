@@ -87,7 +87,7 @@ impl Asking {
     /// The token is read each time: it may have changed.
     fn token(&self) -> Result<Option<HeaderValue>, String> {
         let Some(path) = &self.token_file else { return Ok(None) };
-        let secret = read(path)?;
+        let secret = read("token_file", path)?;
         let TokenField { before, after, .. } = &self.question.token;
         let value = HeaderValue::try_from(format!("{before}{}{after}", secret.reveal()));
         // Not the reason, which may show it.
@@ -100,24 +100,29 @@ impl Asking {
 
     fn login(&self) -> Result<Option<Login>, String> {
         let Some((user, path)) = &self.user else { return Ok(None) };
-        Ok(Some(Login::new(Some(user), read(path)?)))
+        Ok(Some(Login::new(Some(user), read("password_file", path)?)))
     }
 }
 
-fn read(path: &Path) -> Result<Secret, String> {
-    Secret::from_file(path).map_err(|error| match std::error::Error::source(&error) {
-        Some(source) => format!("{error}: {source}"),
-        None => error.to_string(),
-    })
+/// Reads the file that a key names.
+fn read(key: &str, path: &Path) -> Result<Secret, String> {
+    Secret::from_file(path).map_err(|error| of_key(key, &error))
+}
+
+/// What is wrong with the file that a key names.
+fn of_key(key: &str, error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("`{key}`: {error}: {source}"),
+        None => format!("`{key}`: {error}"),
+    }
 }
 
 fn trust(config: &InUseConfig, site: &SiteConfig) -> Result<Arc<ClientConfig>, String> {
     let own = site.origin_tls.as_ref().filter(|_| config.url.is_none() && config.ca.is_none());
-    let trust = match own {
-        Some(own) => own.trust(),
-        None => tls::config(config.ca.as_deref(), None),
-    };
-    trust.map_err(|error| error.to_string())
+    match own {
+        Some(own) => own.trust().map_err(|error| of_key("origin_tls.ca", &error)),
+        None => tls::config(config.ca.as_deref(), None).map_err(|error| of_key("ca", &error)),
+    }
 }
 
 /// What an answer means that is not 200.

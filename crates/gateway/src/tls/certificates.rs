@@ -60,7 +60,7 @@ struct Pair {
 impl Pair {
     fn load(config: &CertificateConfig, provider: &CryptoProvider) -> Result<Self, BadCertificate> {
         let CertificateConfig { chain: path, key: key_path, .. } = config;
-        let pem = read(path)?;
+        let pem = read("chain", path)?;
         let broken = |why: String| BadCertificate::Broken { path: path.clone(), why };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
         let chain = chain.map_err(|error| broken(error.to_string()))?;
@@ -74,7 +74,7 @@ impl Pair {
             parsed.valid_dns_names().map(str::to_ascii_lowercase).collect()
         };
         let is_named = own.windows(SUBJECT_ALT_NAME.len()).any(|it| it == SUBJECT_ALT_NAME);
-        let key = read(key_path)?;
+        let key = read("key", key_path)?;
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| {
             let text = String::from_utf8_lossy(&key);
             let locked = text.contains("ENCRYPTED");
@@ -158,10 +158,10 @@ impl Pair {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, BadCertificate> {
+fn read(key: &'static str, path: &Path) -> Result<Vec<u8>, BadCertificate> {
     let mut bytes = Vec::new();
     let file = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut bytes));
-    file.map_err(|source| BadCertificate::Unreadable { path: path.to_owned(), source })?;
+    file.map_err(|source| BadCertificate::Unreadable { key, path: path.to_owned(), source })?;
     Ok(bytes)
 }
 

@@ -143,7 +143,10 @@ impl Post {
     /// The signature that proves to the receiver that an event is ours; none without a shared secret.
     fn signature(&self, body: &[u8]) -> Result<Option<String>, UnusableWebhook> {
         let Some(path) = &self.secret_file else { return Ok(None) };
-        let unreadable = |source| UnusableWebhook::Secret { path: path.clone(), source };
+        let unreadable = |source| {
+            let webhook = self.shown.clone();
+            UnusableWebhook::Secret { webhook, path: path.clone(), source }
+        };
         let text = std::fs::read(path).map_err(unreadable)?;
         let text = text.trim_ascii();
         if text.is_empty() {

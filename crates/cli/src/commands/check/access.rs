@@ -30,10 +30,7 @@ fn words(config: &Config, site: &SiteConfig) -> Option<String> {
         if !without_password.is_empty() {
             parts.push(format!("those of {} without one", list(without_password)));
         }
-        if !site.redirect_to_https && !config.listen.is_empty() {
-            let text = "passwords cross the network in clear text without `redirect_to_https`";
-            parts.push(text.to_owned());
-        }
+        parts.extend(clear_text(config, site).map(str::to_owned));
     }
     if let Some(forward) = &access.forward {
         let fields = forward.headers.join(", ");
@@ -53,10 +50,7 @@ fn words(config: &Config, site: &SiteConfig) -> Option<String> {
         let path = path.display();
         parts.push(format!("with a certificate of the {authorities} in {path}"));
     }
-    if config.trusted_proxies.is_empty() && access.favoured().next().is_some() {
-        let text = "behind another proxy, name that in `trusted_proxies`: else all of its clients have its address";
-        parts.push(text.to_owned());
-    }
+    parts.extend(unnamed_proxy(config, access).map(str::to_owned));
     if let Some(wake) = wake {
         parts.push(format!("only those of {} wake the server", list(wake)));
     }
@@ -69,6 +63,20 @@ fn words(config: &Config, site: &SiteConfig) -> Option<String> {
     Some(parts.join("; "))
 }
 
+/// A warning, if passwords may cross the network readably.
+fn clear_text(config: &Config, site: &SiteConfig) -> Option<&'static str> {
+    let asks = site.access.as_ref().is_some_and(|access| access.htpasswd.is_some());
+    (asks && !site.redirect_to_https && !config.listen.is_empty())
+        .then_some("passwords cross the network in clear text without `redirect_to_https`")
+}
+
+/// A warning, if addresses matter and would all be that of a proxy in front.
+fn unnamed_proxy(config: &Config, access: &AccessConfig) -> Option<&'static str> {
+    (config.trusted_proxies.is_empty() && access.favoured().next().is_some()).then_some(
+        "behind another proxy, name that in `trusted_proxies`: else all of its clients have its address",
+    )
+}
+
 fn list(networks: &[Network]) -> String {
     texts(networks).join(", ")
 }
@@ -78,17 +86,22 @@ fn texts(networks: &[Network]) -> Vec<String> {
 }
 
 /// The same for programs.
-pub(super) fn as_json(site: &SiteConfig) -> Value {
+pub(super) fn as_json(config: &Config, site: &SiteConfig) -> Value {
     let Some(access) = &site.access else { return Value::Null };
+    let careful = clear_text(config, site).into_iter().chain(unnamed_proxy(config, access));
     json!({
         "allow": access.allow.as_deref().map(texts),
         "deny": texts(&access.deny),
         "users": access.htpasswd.as_ref().map(|_| access.users.count()),
+        "htpasswd": access.htpasswd,
         "forward": access.forward.as_ref().map(|it| it.url.to_string()),
+        "forward_headers": access.forward.as_ref().map(|it| &it.headers),
         "certificate_authorities": access.certificate_ca.as_ref().map(|_| access.vouchers.count()),
+        "certificate_ca": access.certificate_ca,
         "without_password": texts(&access.without_password),
         "wake": access.wake.as_deref().map(texts),
         "never_wake": texts(&access.never_wake),
         "monitors": texts(&access.monitors),
+        "careful": careful.collect::<Vec<_>>(),
     })
 }

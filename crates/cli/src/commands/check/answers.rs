@@ -74,6 +74,7 @@ pub(super) fn as_json(site: &SiteConfig) -> Value {
     json!({
         "paths": site.path.iter().map(words).collect::<Vec<_>>(),
         "error_pages": site.error_pages.keys().collect::<Vec<_>>(),
+        "error_page_files": site.error_pages,
         "in_use": site.in_use.iter().map(|probe| probe.in_words(site)).collect::<Vec<_>>(),
         "compression": site.compression.enabled.then(|| compression(site)),
     })

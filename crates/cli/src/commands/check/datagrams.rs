@@ -16,12 +16,7 @@ pub(super) fn rows(text: &mut String, config: &Config, udp: &UdpConfig) {
     row(text, "wakes", &services::wakes(config, &udp.on));
     row(text, "wakes on", wakes_on(udp));
     row(text, "strangers", &format!("wake it {} at most, all together", udp.strangers));
-    let quiet = time(udp.quiet);
-    let keeps = match udp.keep_awake {
-        UdpKeeps::Answers => format!("until the service has sent nothing to a client for {quiet}"),
-        UdpKeeps::Datagrams => format!("until nothing has come through a session for {quiet}"),
-    };
-    row(text, "keeps awake", &keeps);
+    row(text, "keeps awake", &keeps(udp));
     row(text, "forgotten", &format!("{} after a session's last datagram", time(udp.idle_timeout)));
     let (all, one) = (counted(udp.sessions as u64, "session"), udp.sessions_per_client);
     row(text, "at once", &format!("{all}, {one} of one client"));
@@ -32,6 +27,14 @@ pub(super) fn rows(text: &mut String, config: &Config, udp: &UdpConfig) {
         bytes(udp.held_bytes as u64)
     );
     row(text, "held", &held);
+}
+
+fn keeps(udp: &UdpConfig) -> String {
+    let quiet = time(udp.quiet);
+    match udp.keep_awake {
+        UdpKeeps::Answers => format!("until the service has sent nothing to a client for {quiet}"),
+        UdpKeeps::Datagrams => format!("until nothing has come through a session for {quiet}"),
+    }
 }
 
 fn clients(udp: &UdpConfig) -> String {
@@ -62,8 +65,12 @@ pub(super) fn as_json(config: &Config, udp: &UdpConfig) -> Value {
         "clients": clients(udp),
         "wakes_on": wakes_on(udp),
         "strangers": udp.strangers,
+        "keeps_awake": keeps(udp),
+        "idle_timeout_s": udp.idle_timeout.as_secs_f64(),
         "sessions": udp.sessions,
+        "sessions_per_client": udp.sessions_per_client,
         "held": udp.held,
+        "held_bytes": udp.held_bytes,
         "hold_s": config.limits.hold.as_secs_f64(),
     })
 }

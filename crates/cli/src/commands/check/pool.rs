@@ -82,6 +82,7 @@ pub(super) fn as_json(site: &SiteConfig, scenario: &Scenario) -> Option<Value> {
         "sleeps": site.pool.sleeps,
         "response_time": duration_text::format(site.pool.response_time),
         "settings": settings,
+        "kinds": site.pool.kind.iter().map(|kind| &kind.name).collect::<Vec<_>>(),
         "servers": site.server.iter().map(server).collect::<Vec<_>>(),
     }))
 }

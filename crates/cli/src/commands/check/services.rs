@@ -1,5 +1,7 @@
 //! Explains a service that is passed through.
 
+use std::time::Duration;
+
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{
     Asleep, DnsConfig, MagicPacketsConfig, PacketServer, TcpConfig, TcpOrigin, WakeOn,
@@ -31,8 +33,7 @@ pub(super) fn rows(text: &mut String, config: &Config, tcp: &TcpConfig) {
     if !is_at_pool(config, tcp) {
         row(text, "asleep", asleep(tcp));
     }
-    let closed = tcp.idle_timeout.unwrap_or(config.limits.tunnel_idle);
-    row(text, "closed", &format!("{} after the last byte", time(closed)));
+    row(text, "closed", &format!("{} after the last byte", time(closed(config, tcp))));
     let held = counted(held(config, tcp) as u64, "connection");
     let wait = time(config.limits.hold);
     let why = if tcp.held > config.limits.held {
@@ -46,6 +47,11 @@ pub(super) fn rows(text: &mut String, config: &Config, tcp: &TcpConfig) {
 /// How many connections are held at once: requests and connections to a server share a limit.
 fn held(config: &Config, tcp: &TcpConfig) -> usize {
     tcp.held.min(config.limits.held)
+}
+
+/// How long a connection without a byte stays open.
+fn closed(config: &Config, tcp: &TcpConfig) -> Duration {
+    tcp.idle_timeout.unwrap_or(config.limits.tunnel_idle)
 }
 
 fn is_at_pool(config: &Config, tcp: &TcpConfig) -> bool {
@@ -106,6 +112,15 @@ pub(super) fn dns_words(dns: &DnsConfig) -> String {
     }
 }
 
+/// The same as JSON: the name of the key, never its secret.
+pub(super) fn dns_as_json(dns: &DnsConfig) -> Value {
+    json!({
+        "server": dns.server,
+        "key": dns.key.as_ref().map(|key| &key.name),
+        "hook": dns.hook,
+    })
+}
+
 /// The same as JSON.
 pub(super) fn as_json(config: &Config, tcp: &TcpConfig) -> Value {
     json!({
@@ -114,7 +129,12 @@ pub(super) fn as_json(config: &Config, tcp: &TcpConfig) -> Value {
         "on": tcp.on,
         "origin": origin(&tcp.origin, &tcp.on),
         "sni": tcp.sni,
+        "wakes_on": wakes_by(tcp).unwrap_or("any connection"),
+        "keeps_awake": keeps(config, tcp),
+        "asleep": (!is_at_pool(config, tcp)).then(|| asleep(tcp)),
+        "idle_timeout_s": closed(config, tcp).as_secs_f64(),
         "held": held(config, tcp),
+        "hold_s": config.limits.hold.as_secs_f64(),
     })
 }
 

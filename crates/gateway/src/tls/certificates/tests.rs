@@ -155,7 +155,10 @@ fn what_cannot_be_used_is_said_with_its_file_and_what_to_try() {
     );
     assert!(swapped.contains("swapped"));
     let missing = said(&dir.path().join("none.pem"), &one.key);
-    assert!(missing.starts_with("cannot read none.pem: No such file"), "{missing}");
+    assert!(
+        missing.starts_with("`tls.certificate.chain`: cannot read none.pem: No such file"),
+        "{missing}"
+    );
     let no_key = said(&one.chain, &one.chain);
     assert!(no_key.starts_with("there is no private key in one.pem;"), "{no_key}");
     let locked = dir.path().join("locked.key");
