@@ -1,7 +1,7 @@
-"""What is behind the front door (front_door.toml): front_door_origin.py prints `{"http": …, "udp": …}`, its addresses.
+"""What is behind the front door (front_door.toml): front_door_origin.py prints its addresses, as JSON.
 
-By HTTP it is a server with a page that shrinks, a program that plays a film, and a daemon with two containers, of which
-one has a wrong label. By UDP it sends back what it gets.
+By HTTP it is a server with a page that shrinks, a program that plays a film, and a daemon with two containers,
+of which one has a wrong label. By UDP it sends back what it gets.
 """
 
 import http.server
@@ -10,7 +10,7 @@ import socket
 import threading
 
 LABELS = {
-    "wiki": {"nightwatt.enable": "true", "nightwatt.hosts": "wiki.test", "nightwatt.port": "80",
+    "wiki": {"nightwatt.enable": "true", "nightwatt.hosts": "wiki.test", "nightwatt.port": "1",
              "nightwatt.address": "127.0.0.1"},
     "bread": {"nightwatt.enable": "true", "nightwatt.hosts": "bread.test", "nightwatt.port": "zero"},
 }
@@ -35,8 +35,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path == "/api/players":
             self.gives({"players": [{"state": "paused"}, {"state": "playing"}]})
         else:
-            text = "<!doctype html><html lang=en><title>A page</title>" + "<p>The same words again and again.</p>" * 500
-            self.sends(text.encode(), "text/html; charset=utf-8")
+            lines = [f"<p>Line {number}, of which all are alike but for {number ** 2}.</p>" for number in range(400)]
+            page = f"<!doctype html><html lang=en><title>A page</title>{''.join(lines)}"
+            self.sends(page.encode(), "text/html; charset=utf-8")
 
     def stays_silent(self):
         self.send_response(200)

@@ -71,7 +71,7 @@ function facts(server, story, past) {
   if (server.kept_awake_by && server.state === "awake") rows.push(["kept awake by", server.kept_awake_by]);
   for (const probe of server.in_use ?? []) rows.push([`in use, by ${probe.name}`, asked(probe)]);
   if (server.awake_hours_in_s != null) rows.push(["is woken for its hours in", duration(server.awake_hours_in_s)]);
-  if (server.time_zone) rows.push(["its hours are of", zone(server.time_zone)]);
+  if (server.time_zone) rows.push(["time zone", zone(server.time_zone)]);
   if (server.in_flight > 0) rows.push(["under way", `${server.in_flight} ${server.in_flight === 1 ? "request" : "requests"}`]);
   if (server.held > 0) rows.push(["waiting for it", `${server.held} requests`]);
   if (server.duty) rows.push(["to its pool", server.held_off ? `${server.duty}, held off by order` : server.duty]);
