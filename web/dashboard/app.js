@@ -2,10 +2,12 @@
 
 import * as api from "./api.js";
 import * as charts from "./charts.js";
+import { certificates } from "./certificates.js";
 import { containers } from "./containers.js";
 import * as figures from "./figures.js";
 import { duration } from "./format.js";
 import { jobs } from "./jobs.js";
+import { packets } from "./packets.js";
 import * as servers from "./servers.js";
 
 const PAUSE = 3000;
@@ -93,10 +95,13 @@ function draw() {
   figures.services(byId("services"), byId("services-table"), status.tcp ?? []);
   figures.datagrams(byId("datagrams"), byId("datagrams-table"), status.udp ?? []);
   containers(byId("containers"), byId("containers-note"), byId("containers-table"), status.containers);
+  certificates(byId("certificates"), byId("certificates-note"), byId("certificates-table"), status.tls, past);
+  packets(byId("packets"), byId("packets-note"), byId("packets-table"), status.magic_packets);
   jobs(byId("jobs"), byId("jobs-table"), status.jobs ?? []);
   byId("of-site").hidden = !site;
   if (site) {
     figures.answers(byId("answers"), byId("requests-note"), site);
+    figures.compression(byId("compression"), byId("compression-note"), byId("compression-table"), site.compression);
     figures.policy(byId("policy"), site, story);
   }
   figures.mirror(byId("mirror"), byId("mirror-note"), byId("mirror-table"), site?.mirror);

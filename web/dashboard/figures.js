@@ -1,6 +1,6 @@
 // What is not a chart: savings, services, requests, policy and SLA, wake-ups.
 
-import { count, counted, dayName, duration, el, energy, mass, moment, money, monthOf, percent, setWatts, table, words } from "./format.js";
+import { bytes, count, counted, dayName, duration, el, energy, mass, moment, money, monthOf, percent, setWatts, table, words } from "./format.js";
 
 const FIELDS = ["span_s", "asleep_s", "unobserved_s", "sleeps", "wakeups", "server_j", "proxy_j", "always_on_j", "saved_j", "measured_s", "money", "co2_kg"];
 
@@ -107,6 +107,26 @@ export function answers(box, note, site) {
     ),
   );
 }
+
+// What of the answers to its clients was compressed; hidden for a site that compresses nothing.
+export function compression(section, note, box, it) {
+  section.hidden = !it;
+  if (section.hidden) return;
+  const saved = (before, after) => (before > 0 ? percent(1 - after / before) : "–");
+  const all = Object.values(it.answers).reduce((sum, value) => sum + value, 0);
+  const passed = it.no_room > 0 ? ` ${counted(it.no_room, "answer")} passed as they were, since too many others were being compressed.` : "";
+  note.textContent = all === 0
+    ? "Nothing was compressed since the proxy started."
+    : `${counted(all, "answer")} since the proxy started: ${bytes(it.bytes_before)} became ${bytes(it.bytes_after)}, ${saved(it.bytes_before, it.bytes_after)} saved.${passed}`;
+  const rows = Object.entries(it.answers).filter(([, value]) => value > 0).map(([name, value]) => {
+    const { before, after } = it.bytes[name];
+    return [CODINGS[name] ?? name, { n: count(value) }, { n: bytes(before) }, { n: bytes(after) }, { n: saved(before, after) }];
+  });
+  box.hidden = rows.length === 0;
+  box.replaceChildren(table(["coding", { n: "answers" }, { n: "before" }, { n: "after" }, { n: "saved" }], rows));
+}
+
+const CODINGS = { br: "Brotli" };
 
 export function services(section, box, list) {
   section.hidden = list.length === 0;

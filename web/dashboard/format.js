@@ -35,6 +35,12 @@ export const setWatts = (value) => `${value.toLocaleString("en", { maximumFracti
 
 export const watts = (value) => `${number(value, value < 10 ? 1 : 0)} W`;
 
+export function bytes(value) {
+  if (value >= 2 ** 30) return `${number(value / 2 ** 30, 2)} GiB`;
+  if (value >= 2 ** 20) return `${number(value / 2 ** 20, 1)} MiB`;
+  return value >= 1024 ? `${number(value / 1024, 1)} KiB` : `${count(value)} B`;
+}
+
 export function mass(kg) {
   return Math.abs(kg) >= 1 ? `${number(kg, Math.abs(kg) >= 100 ? 0 : 1)} kg` : `${number(kg * 1000, 0)} g`;
 }

@@ -44,6 +44,24 @@ function powerNow(server, story) {
 const KNOWN = ["unknown", "awake", "falling-asleep", "asleep", "waking", "failed"];
 const SIGNS = { awake: "●", asleep: "☾", "falling-asleep": "◐", waking: "◑", failed: "✕", unknown: "?" };
 
+// What a probe of use past the proxy found.
+const FOUND = { "in-use": "yes", idle: "no", "not-asked": "not asked yet", asleep: "not asked: it is not awake", unknown: "no answer, which counts as use", ignored: "no answer, which counts as idle" };
+
+function asked(probe) {
+  const text = FOUND[probe.state] ?? words(probe.state);
+  const whole = probe.reason && ["in-use", "unknown", "ignored"].includes(probe.state) ? `${text}: ${probe.reason}` : text;
+  return probe.state === "ignored" ? el("span", { class: "bad" }, whole) : whole;
+}
+
+// By which clock hours are.
+function zone(it) {
+  if (it.problem) return el("span", { class: "bad" }, `UTC, since the zone of this machine cannot be read: ${it.problem}`);
+  const minutes = Math.abs(Math.round(it.utc_offset_s / 60));
+  const two = (value) => String(value).padStart(2, "0");
+  const offset = `UTC${it.utc_offset_s < 0 ? "−" : "+"}${two(Math.floor(minutes / 60))}:${two(minutes % 60)}`;
+  return it.name ? `${it.name}, now ${offset}` : offset;
+}
+
 function facts(server, story, past) {
   const rows = [];
   const since = past.now_ms - server.state_for_s * 1000;
@@ -51,7 +69,9 @@ function facts(server, story, past) {
   rows.push(["since", `${moment(since, past.utc_offset_s, past.now_ms)} (${duration(server.state_for_s)})`]);
   if (power) rows.push(["draws", power]);
   if (server.kept_awake_by && server.state === "awake") rows.push(["kept awake by", server.kept_awake_by]);
+  for (const probe of server.in_use ?? []) rows.push([`in use, by ${probe.name}`, asked(probe)]);
   if (server.awake_hours_in_s != null) rows.push(["is woken for its hours in", duration(server.awake_hours_in_s)]);
+  if (server.time_zone) rows.push(["time zone", zone(server.time_zone)]);
   if (server.in_flight > 0) rows.push(["under way", `${server.in_flight} ${server.in_flight === 1 ? "request" : "requests"}`]);
   if (server.held > 0) rows.push(["waiting for it", `${server.held} requests`]);
   if (server.duty) rows.push(["to its pool", server.held_off ? `${server.duty}, held off by order` : server.duty]);

@@ -196,7 +196,7 @@ impl Compressor {
         weaken(headers);
         self.tally.begun(coding);
         let tally = Arc::clone(&self.tally);
-        response.map(|body| Answer::other(Compressing::new(body, encoder, tally, place)))
+        response.map(|body| Answer::other(Compressing::new(body, coding, encoder, tally, place)))
     }
 
     /// Why an answer is not compressed; nothing if it may be.

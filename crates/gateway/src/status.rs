@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use nightwatt_energy::energy::Energy;
 use serde::{Deserialize, Serialize};
 
-pub use self::compression::CompressionStatus;
+pub use self::compression::{CompressedBytes, CompressionStatus};
 pub use self::containers::{ContainerOutcome, ContainerStatus, ContainersStatus};
 pub use self::disk::DiskStatus;
 pub use self::in_use::InUseStatus;

@@ -16,7 +16,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// Path, kind, content.
-const FILES: [(&str, &str, &str); 11] = [
+const FILES: [(&str, &str, &str); 13] = [
     ("/", HTML, include_str!("../../../../web/dashboard/index.html")),
     ("/dashboard/style.css", STYLE, include_str!("../../../../web/dashboard/style.css")),
     ("/dashboard/app.js", SCRIPT, include_str!("../../../../web/dashboard/app.js")),
@@ -24,8 +24,14 @@ const FILES: [(&str, &str, &str); 11] = [
     ("/dashboard/charts.js", SCRIPT, include_str!("../../../../web/dashboard/charts.js")),
     ("/dashboard/format.js", SCRIPT, include_str!("../../../../web/dashboard/format.js")),
     ("/dashboard/figures.js", SCRIPT, include_str!("../../../../web/dashboard/figures.js")),
+    (
+        "/dashboard/certificates.js",
+        SCRIPT,
+        include_str!("../../../../web/dashboard/certificates.js"),
+    ),
     ("/dashboard/containers.js", SCRIPT, include_str!("../../../../web/dashboard/containers.js")),
     ("/dashboard/jobs.js", SCRIPT, include_str!("../../../../web/dashboard/jobs.js")),
+    ("/dashboard/packets.js", SCRIPT, include_str!("../../../../web/dashboard/packets.js")),
     ("/dashboard/servers.js", SCRIPT, include_str!("../../../../web/dashboard/servers.js")),
     (
         "/dashboard/chart.umd.min.js",

@@ -9,6 +9,7 @@ use http_body::{Body, Frame};
 use nightwatt_http1::BodyError;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::accepted::Coding;
 use super::encoder::Encoder;
 use super::tally::Tally;
 use crate::body::Answer;
@@ -28,6 +29,7 @@ pub(super) struct Compressing {
     is_unflushed: bool,
     /// What comes behind the last part.
     trailers: Option<Frame<Bytes>>,
+    coding: Coding,
     tally: Arc<Tally>,
     _place: OwnedSemaphorePermit,
 }
@@ -37,16 +39,18 @@ type Part = Result<Frame<Bytes>, BodyError>;
 impl Compressing {
     pub(super) fn new(
         plain: Answer,
+        coding: Coding,
         encoder: Encoder,
         tally: Arc<Tally>,
         place: OwnedSemaphorePermit,
     ) -> Self {
         let (is_unflushed, trailers) = (false, None);
-        Self { plain, encoder: Some(encoder), is_unflushed, trailers, tally, _place: place }
+        let encoder = Some(encoder);
+        Self { plain, encoder, is_unflushed, trailers, coding, tally, _place: place }
     }
 
     fn sends(&self, bytes: Vec<u8>) -> Option<Part> {
-        self.tally.sent(bytes.len());
+        self.tally.sent(self.coding, bytes.len());
         (!bytes.is_empty()).then(|| Ok(Frame::data(bytes.into())))
     }
 
@@ -99,7 +103,7 @@ impl Body for Compressing {
             let is_over = frame.is_none();
             match frame {
                 Some(Ok(part)) => {
-                    this.tally.read(part.len());
+                    this.tally.read(this.coding, part.len());
                     if let Err(error) = encoder.write(&part) {
                         this.encoder = None;
                         return Poll::Ready(Some(Err(error.into())));

@@ -195,9 +195,11 @@ impl Body for Chunks {
 #[test]
 fn a_body_that_does_not_know_its_last_part_ends_all_the_same() {
     let place = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
-    let encoder = Encoder::new(accepted::Coding::Gzip).unwrap();
+    let coding = accepted::Coding::Gzip;
+    let encoder = Encoder::new(coding).unwrap();
     let plain = Answer::other(Chunks(vec!["world", "hello "]));
-    let mut body = Compressing::new(plain, encoder, Arc::default(), place);
+    let tally = Arc::new(Tally::default());
+    let mut body = Compressing::new(plain, coding, encoder, Arc::clone(&tally), place);
     let (mut bytes, mut has_ended) = (Vec::<u8>::new(), false);
     let mut cx = Context::from_waker(Waker::noop());
     for _ in 0..4 {
@@ -211,4 +213,8 @@ fn a_body_that_does_not_know_its_last_part_ends_all_the_same() {
     let mut text = String::new();
     flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
     assert_eq!(text, "hello world");
+    let counted = tally.status().bytes;
+    let of = |coding: &str| (counted[coding].before, counted[coding].after);
+    assert_eq!(of("gzip"), (text.len() as u64, bytes.len() as u64));
+    assert_eq!((of("zstd"), of("br")), ((0, 0), (0, 0)));
 }

@@ -22,6 +22,10 @@ pub struct TlsStatus {
 pub struct CertificateStatus {
     /// Its file.
     pub chain: String,
+    /// Where it comes from: `file` (others write its files), `acme` (an authority issued it to nightwatt), `stand-in`
+    /// (what is served until its authority issues it).
+    #[serde(default)]
+    pub kind: String,
     /// Host names that it is valid for.
     pub names: Vec<String>,
     /// The first second in which it is valid, in seconds since 1970; nothing if it cannot be read.

@@ -170,6 +170,15 @@ fn day(seconds: i64) -> String {
     date::format(at).to_str().unwrap_or_default().to_owned()
 }
 
+/// Where the certificate of an entry comes from.
+const fn kind(config: &CertificateConfig, is_stand_in: bool) -> &'static str {
+    match (config.acme.is_empty(), is_stand_in) {
+        (_, true) => "stand-in",
+        (true, false) => "file",
+        (false, false) => "acme",
+    }
+}
+
 /// One entry of the configuration, and its state.
 #[derive(Debug)]
 struct Entry {
@@ -389,6 +398,7 @@ fn of_pair(
     let told: Vec<String> = fault.into_iter().chain(problem).collect();
     CertificateStatus {
         chain: config.chain.display().to_string(),
+        kind: kind(config, is_stand_in).to_owned(),
         names: pair.names.clone(),
         not_before: Some(pair.validity.from),
         not_after: Some(pair.validity.until),
@@ -418,6 +428,7 @@ pub fn look_over(configured: &[CertificateConfig], now: Wall) -> Vec<Certificate
         }
         Err(error) => CertificateStatus {
             chain: config.chain.display().to_string(),
+            kind: kind(config, false).to_owned(),
             names: Vec::new(),
             not_before: None,
             not_after: None,

@@ -82,6 +82,12 @@ fn a_page_comes_in_the_best_coding_that_its_client_accepts() {
         assert_eq!(status.answers.values().sum::<u64>(), 4);
         assert_eq!(status.bytes_before, 4 * page.len() as u64);
         assert!(status.bytes_after * 4 < status.bytes_before);
+        for (coding, answers) in [("zstd", 1), ("br", 1), ("gzip", 2)] {
+            let bytes = status.bytes[coding];
+            let all = answers * page.len() as u64;
+            assert_eq!((status.answers[coding], bytes.before), (answers, all));
+            assert!(bytes.after > 0 && bytes.after * 4 < bytes.before, "{coding}: {bytes:?}");
+        }
         let metrics = stage.ask_admin(get("/metrics")).await;
         let in_order = "nightwatt_compressed_answers_total{site=\"blog\",coding=\"zstd\"} 1";
         let sorted = "nightwatt_compressed_answers_total{coding=\"zstd\",site=\"blog\"} 1";

@@ -217,6 +217,7 @@ fn a_renewal_that_fails_is_told_apart_from_what_clients_refuse() {
     let all = std::slice::from_ref(&config);
     let certificates = Certificates::load(all, &provider(), on_day(0)).unwrap();
     assert_eq!(told(&certificates, 0), (false, false, String::new()));
+    assert_eq!(certificates.status(on_day(0).wall)[0].kind, "acme");
     certificates.note(&config, Some("why".to_owned()));
     assert_eq!(told(&certificates, 0), (false, true, "why".to_owned()));
     let both = "it expired on Tue, 01 Dec 2026 00:00:00 GMT; why".to_owned();
@@ -239,6 +240,7 @@ fn what_stands_in_is_refused_by_clients_unless_it_is_vouched_for_with_all_the_na
         let all = [to_be_given(&path, names)];
         let certificates = Certificates::load(&all, &provider(), on_day(0)).unwrap();
         let (is_faulty, renewal_failed, _) = told(&certificates, 0);
+        assert_eq!(certificates.status(on_day(0).wall)[0].kind, "stand-in");
         certificates.note(&all[0], Some("why".to_owned()));
         assert!(told(&certificates, 0).1, "its authority has refused it");
         (is_faulty, renewal_failed)
