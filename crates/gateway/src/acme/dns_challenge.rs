@@ -89,7 +89,7 @@ impl<'a> Records<'a> {
         let added = self.change(dns, &record, true).await;
         if let Err(
             DnsError::NoZone { .. }
-                | DnsError::Refused { why: message::UpdateError::Refused(_), .. },
+            | DnsError::Refused { why: message::UpdateError::Refused(_), .. },
         ) = added
         {
             // It is certainly not there.
