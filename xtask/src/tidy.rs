@@ -3,6 +3,7 @@
 //! A rule may be broken where its reason does not hold, if that stands in [`EXCEPTIONS`]. An
 //! exception names its size, so that it cannot grow; when it shrinks, the list must follow.
 
+mod architecture;
 mod book;
 mod crates;
 mod homes;
@@ -74,7 +75,10 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     findings.extend(programs::check(&files, &std::fs::read_to_string(root.join("tools/need"))?));
     let sources = sources(&files);
     findings.extend(homes::check(&sources));
-    findings.extend(layers::check(&imports::Graph::of(imports::LAYERED, &sources)));
+    let graph = imports::Graph::of(imports::LAYERED, &sources);
+    findings.extend(layers::check(&graph));
+    let page = std::fs::read_to_string(root.join(architecture::PAGE))?;
+    findings.extend(architecture::check(&page, &packages, &graph.modules));
     let breaches = ratchets::check(&files, &sources, &root)?;
     findings.extend(breaches.into_iter().map(|ratchets::Place { path, line, text }| Finding {
         path,

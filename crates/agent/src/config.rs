@@ -269,7 +269,7 @@ impl Config {
     pub fn parse(text: &str, name: &str) -> Result<Self, Error> {
         let config: Self = toml::from_str(text).map_err(|error| {
             match ConfigError::syntax::<Self>(name, text, &error) {
-                ConfigError::Wrong { place, message, excerpt } => {
+                ConfigError::Invalid { place, message, excerpt } => {
                     Error::Config { name: place, message: message + &excerpt }
                 }
                 other @ ConfigError::Unreadable { .. } => {

@@ -42,7 +42,7 @@ fn unusable(args: &ConfigArgs, error: &ConfigError) -> Failure {
         ConfigError::Unreadable { .. } => {
             "run `nightwatt init` to write one, or give its path with `-c FILE`".to_owned()
         }
-        ConfigError::Wrong { .. } => {
+        ConfigError::Invalid { .. } => {
             format!("correct it, then `nightwatt check -c {path}` says what it means")
         }
     };

@@ -146,7 +146,7 @@ pub(crate) struct Job {
 }
 
 /// The key of a value, with dots, and what is wrong with it.
-type Wrong = (String, String);
+type KeyError = (String, String);
 
 impl Plan {
     /// Reads a plan file; `name` is what errors call it, `title` the heading if the plan has none.
@@ -184,7 +184,7 @@ impl Plan {
         Ok(Self::read("the command line", "jobs of the command line", &text)?)
     }
 
-    fn of(file: PlanFile, title: &str, text: &str) -> Result<Self, Wrong> {
+    fn of(file: PlanFile, title: &str, text: &str) -> Result<Self, KeyError> {
         let count = file.job.len();
         let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
         if !(2..=MOST_JOBS).contains(&count) {
@@ -209,7 +209,7 @@ impl Plan {
             nightwatt_meters::driver(&spec.driver).map_err(|error| wrong(error.to_string()))?;
             Ok(spec)
         };
-        let meters = file.meters.iter().enumerate().map(meter).collect::<Result<_, Wrong>>()?;
+        let meters = file.meters.iter().enumerate().map(meter).collect::<Result<_, KeyError>>()?;
         let interval = file.interval.as_deref().map(duration_text::parse).transpose();
         let interval = interval.map_err(|error| ("interval".to_owned(), error))?;
         if interval.is_some_and(|interval| interval.is_zero()) {
@@ -307,7 +307,7 @@ fn names(commands: &[String]) -> Vec<String> {
     names
 }
 
-fn jobs(files: Vec<JobFile>) -> Result<Vec<Job>, Wrong> {
+fn jobs(files: Vec<JobFile>) -> Result<Vec<Job>, KeyError> {
     let mut jobs: Vec<Job> = Vec::new();
     for (index, file) in files.into_iter().enumerate() {
         let key = |key: &str| format!("job.{index}.{key}");

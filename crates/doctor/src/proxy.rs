@@ -8,18 +8,9 @@ use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{MachineConfig, ServerConfig, SiteConfig};
 use nightwatt_host::preflight::{cannot_run, first_word};
 use nightwatt_power::probe::{self, Probe};
-use nightwatt_power::{Context, Controller, ControllerConfig, DriverConfig, Observed};
+use nightwatt_power::{Context, Controller, ControllerConfig, DriverConfig, Observed, Program};
 
 use super::{Finding, HostView, route};
-
-/// What wakes or puts to sleep, by the names of drivers, and the program that it needs.
-const PROGRAMS: [(&str, &str, &str); 5] = [
-    ("ssh", "ssh", "openssh-client"),
-    ("libvirt", "virsh", "libvirt-clients"),
-    ("ipmi", "ipmitool", "ipmitool"),
-    ("systemd", "systemctl", "systemd"),
-    ("wol", "ip", "iproute2"),
-];
 
 /// A process of this machine that does not take a connection within this time does not take any.
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -211,10 +202,13 @@ fn commands(target: &Target<'_>, place: &HostView) -> Vec<Finding> {
 }
 
 fn programs(target: &Target<'_>, place: &HostView) -> Vec<Finding> {
-    let names: Vec<&str> = target.drivers().iter().map(|driver| driver.name()).collect();
-    let needed = PROGRAMS.iter().filter(|(driver, ..)| names.contains(driver));
+    let of = |driver: &DriverConfig| Some((driver.name(), driver.program()?));
+    let mut needed: Vec<_> = target.drivers().into_iter().filter_map(of).collect();
+    // One driver may both wake and put to sleep, with settings of their own.
+    needed.dedup();
     needed
-        .map(|(driver, program, package)| {
+        .into_iter()
+        .map(|(driver, Program { name: program, package })| {
             let about = format!("program {program}");
             if is_on_the_path(program, place) {
                 return Finding::good(&about, format!("it is there, for `{driver}`"));

@@ -58,12 +58,12 @@ fn passing(status: StatusCode, kind: &'static str, text: String) -> Response<Ans
 
 /// The content of one of our own answers, for callers that need it in another form.
 #[derive(Debug, Clone)]
-struct Said(String);
+struct PlainText(String);
 
 /// A plain sentence that describes the problem.
 pub(crate) fn sentence(status: StatusCode, text: &str) -> Response<Answer> {
     let mut response = passing(status, "text/plain; charset=utf-8", format!("{text}\n"));
-    response.extensions_mut().insert(Said(text.to_owned()));
+    response.extensions_mut().insert(PlainText(text.to_owned()));
     response
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn proof(text: String) -> Response<Answer> {
 
 /// The same for programs, if it is such a sentence: problem details (RFC 9457).
 pub(crate) fn for_programs(mut response: Response<Answer>) -> Response<Answer> {
-    let Some(Said(text)) = response.extensions_mut().remove() else { return response };
+    let Some(PlainText(text)) = response.extensions_mut().remove() else { return response };
     let status = response.status();
     let problem = serde_json::json!({
         "type": "about:blank",
@@ -89,7 +89,7 @@ pub(crate) fn for_programs(mut response: Response<Answer>) -> Response<Answer> {
 
 /// The same for people, if the site has a page of its own for it.
 pub(crate) fn for_people(mut response: Response<Answer>, page: Option<Bytes>) -> Response<Answer> {
-    let Some(page) = page.filter(|_| response.extensions().get::<Said>().is_some()) else {
+    let Some(page) = page.filter(|_| response.extensions().get::<PlainText>().is_some()) else {
         return response;
     };
     let kind = HeaderValue::from_static("text/html; charset=utf-8");

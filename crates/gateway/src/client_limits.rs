@@ -2,10 +2,11 @@
 //! to nothing.
 
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
+use nightwatt_host::lock;
 use nightwatt_policy::rate::RateLimiter;
 use nightwatt_traffic::ClientKey;
 use tokio::sync::Semaphore;
@@ -101,10 +102,6 @@ impl ClientLimits {
     pub(crate) fn spooled(&self) -> usize {
         (self.spool_blocks - self.spool.available_permits()) * SPOOL_BLOCK
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

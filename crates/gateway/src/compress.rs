@@ -148,7 +148,7 @@ impl Compressor {
     /// Whether other clients get the answer to a `GET` in another coding, by the status and fields of an answer to `GET`
     /// or `HEAD`. Clients without a name get more than others compressed.
     pub(crate) fn varies(&self, target: &str, status: StatusCode, headers: &HeaderMap) -> bool {
-        let asked = Asked { method: &Method::GET, target, sender: Sender::ANONYMOUS };
+        let asked = RequestInfo { method: &Method::GET, target, sender: Sender::ANONYMOUS };
         let value = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok());
         let length = match status {
             StatusCode::PARTIAL_CONTENT => {
@@ -174,7 +174,7 @@ impl Compressor {
         sender: Sender,
         mut response: Response<Answer>,
     ) -> Response<Answer> {
-        let asked = Asked { method: &parts.method, target, sender };
+        let asked = RequestInfo { method: &parts.method, target, sender };
         let length = response.body().size_hint().exact();
         if self.why_not(&asked, response.status(), response.headers(), length).is_some() {
             return response;
@@ -202,7 +202,7 @@ impl Compressor {
     /// Why an answer is not compressed; nothing if it may be.
     pub(crate) fn why_not(
         &self,
-        asked: &Asked<'_>,
+        asked: &RequestInfo<'_>,
         status: StatusCode,
         headers: &HeaderMap,
         length: Option<u64>,
@@ -217,7 +217,7 @@ impl Compressor {
     /// Why an answer that is whole is not compressed; nothing if it may be.
     fn why_not_whole(
         &self,
-        asked: &Asked<'_>,
+        asked: &RequestInfo<'_>,
         headers: &HeaderMap,
         length: Option<u64>,
     ) -> Option<WhyNot> {
@@ -255,7 +255,7 @@ impl Compressor {
     }
 
     /// Whether an answer may hold a secret of its client beside something that a stranger chose.
-    fn may_be_secret(&self, asked: &Asked<'_>, kind: &str, headers: &HeaderMap) -> bool {
+    fn may_be_secret(&self, asked: &RequestInfo<'_>, kind: &str, headers: &HeaderMap) -> bool {
         if headers.contains_key(SET_COOKIE) {
             // Pages of a new session hold its tokens.
             return true;
@@ -272,13 +272,13 @@ impl Compressor {
 }
 
 /// What was asked for.
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestInfo<'a> {
     pub(crate) method: &'a Method,
     pub(crate) target: &'a str,
     pub(crate) sender: Sender,
 }
 
-impl Asked<'_> {
+impl RequestInfo<'_> {
     /// A form could choose a part of the answer.
     fn has_no_content(&self) -> bool {
         *self.method == Method::GET && !self.sender.has(Sender::CONTENT)

@@ -279,7 +279,7 @@ fn site(
     let Some(containers) = &config.containers else { return Ok(None) };
     let Some((daemon, address)) = containers.daemon() else { return Ok(None) };
     let labelled = labels::site(described, all, &containers.site, daemon, &address.to_string());
-    let labelled = labelled.map_err(|labels::Wrong { label, value, why }| {
+    let labelled = labelled.map_err(|labels::LabelError { label, value, why }| {
         (ContainerOutcome::WrongLabel, format!("label {label}, value `{value}`: {why}"))
     })?;
     let Some(labelled) = labelled else { return Ok(None) };

@@ -20,9 +20,10 @@ mod wireguard;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use nightwatt_energy::time::Mono;
+use nightwatt_host::lock;
 use nightwatt_policy::datagrams::{Entry, Refusal, Server, Table};
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_traffic::ClientKey;
@@ -211,10 +212,6 @@ fn has_rules_of(was: &UdpConfig, udp: &UdpConfig) -> bool {
 /// The part of the memory for what waits that a session may use. Strangers that wait leave room for others.
 const fn part(waits: bool) -> usize {
     if waits { 2 } else { 1 }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The addresses of all services, each once.

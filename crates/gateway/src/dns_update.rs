@@ -65,7 +65,7 @@ impl std::fmt::Debug for Signer<'_> {
 
 /// Why an answer is of no use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Wrong {
+pub enum UpdateError {
     /// It ends too early, or a length in it is wrong.
     #[error("the answer cannot be read")]
     Malformed,
@@ -211,20 +211,20 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Wrong> {
-        let end = self.at.checked_add(length).ok_or(Wrong::Malformed)?;
-        let part = self.message.get(self.at..end).ok_or(Wrong::Malformed)?;
+    fn take(&mut self, length: usize) -> Result<&'a [u8], UpdateError> {
+        let end = self.at.checked_add(length).ok_or(UpdateError::Malformed)?;
+        let part = self.message.get(self.at..end).ok_or(UpdateError::Malformed)?;
         self.at = end;
         Ok(part)
     }
 
-    fn number(&mut self) -> Result<u16, Wrong> {
+    fn number(&mut self) -> Result<u16, UpdateError> {
         let part = self.take(2)?;
         Ok(u16::from_be_bytes([part[0], part[1]]))
     }
 
     /// A name, which may go on at an earlier place (RFC 1035, 4.1.4).
-    fn name(&mut self) -> Result<String, Wrong> {
+    fn name(&mut self) -> Result<String, UpdateError> {
         let mut name = String::new();
         // The place after the name is that after its first reference.
         let mut there = *self;
@@ -249,7 +249,7 @@ impl<'a> Reader<'a> {
                         }
                     }
                     if name.len() > 1024 {
-                        return Err(Wrong::Malformed);
+                        return Err(UpdateError::Malformed);
                     }
                 }
                 192.. => {
@@ -258,18 +258,18 @@ impl<'a> Reader<'a> {
                     let to = (length - 192) << 8 | low;
                     // Only backwards, so that it ends.
                     if to >= least {
-                        return Err(Wrong::Malformed);
+                        return Err(UpdateError::Malformed);
                     }
                     (least, there.at) = (to, to);
                 }
-                _ => return Err(Wrong::Malformed),
+                _ => return Err(UpdateError::Malformed),
             }
         }
         self.at = after.unwrap_or(there.at);
         Ok(name)
     }
 
-    fn record(&mut self) -> Result<Record, Wrong> {
+    fn record(&mut self) -> Result<Record, UpdateError> {
         let at = self.at;
         let name = self.name()?;
         let (kind, class) = (self.number()?, self.number()?);
@@ -280,14 +280,14 @@ impl<'a> Reader<'a> {
 }
 
 /// Reads an answer.
-pub fn read(message: &[u8]) -> Result<Answer, Wrong> {
+pub fn read(message: &[u8]) -> Result<Answer, UpdateError> {
     let mut reader = Reader { message, at: 0 };
     let (id, flags) = (reader.number()?, reader.number()?);
     let questions = reader.number()?;
     let counts = [reader.number()?, reader.number()?, reader.number()?];
     let all: usize = counts.into_iter().map(usize::from).sum();
     if all > MOST_RECORDS || questions > 1 {
-        return Err(Wrong::Malformed);
+        return Err(UpdateError::Malformed);
     }
     for _ in 0..questions {
         reader.name()?;
@@ -295,7 +295,7 @@ pub fn read(message: &[u8]) -> Result<Answer, Wrong> {
     }
     let records = (0..all).map(|_| reader.record()).collect::<Result<_, _>>()?;
     if reader.at != message.len() {
-        return Err(Wrong::Malformed);
+        return Err(UpdateError::Malformed);
     }
     let code = u8::try_from(flags & 15).unwrap_or(0);
     Ok(Answer { id, code, is_reply: flags >> 15 == 1, records })
@@ -303,22 +303,24 @@ pub fn read(message: &[u8]) -> Result<Answer, Wrong> {
 
 impl Answer {
     /// Checks that it is the answer to the question with this number. `NXDOMAIN` is one.
-    pub fn is_for(&self, id: u16) -> Result<(), Wrong> {
+    pub fn is_for(&self, id: u16) -> Result<(), UpdateError> {
         if !self.is_reply || self.id != id {
-            return Err(Wrong::Other);
+            return Err(UpdateError::Other);
         }
         match self.code {
             0 | 3 => Ok(()),
-            1 => Err(Wrong::Refused("FORMERR, it could not read the message")),
-            2 => Err(Wrong::Refused("SERVFAIL, it has a problem of its own; its log says more")),
-            4 => Err(Wrong::Refused("NOTIMP, it takes no updates")),
-            5 => Err(Wrong::Refused("REFUSED, the key may not change this record")),
-            8 => Err(Wrong::Refused("NXRRSET")),
-            9 => Err(Wrong::Refused(
+            1 => Err(UpdateError::Refused("FORMERR, it could not read the message")),
+            2 => Err(UpdateError::Refused(
+                "SERVFAIL, it has a problem of its own; its log says more",
+            )),
+            4 => Err(UpdateError::Refused("NOTIMP, it takes no updates")),
+            5 => Err(UpdateError::Refused("REFUSED, the key may not change this record")),
+            8 => Err(UpdateError::Refused("NXRRSET")),
+            9 => Err(UpdateError::Refused(
                 "NOTAUTH, it does not know the key, or is not the primary server of the zone",
             )),
-            10 => Err(Wrong::Refused("NOTZONE, the name is not in the zone")),
-            _ => Err(Wrong::Refused("an error without a common name")),
+            10 => Err(UpdateError::Refused("NOTZONE, the name is not in the zone")),
+            _ => Err(UpdateError::Refused("an error without a common name")),
         }
     }
 
@@ -351,27 +353,34 @@ fn text_of(mut data: &[u8]) -> Vec<u8> {
 }
 
 /// Checks the answer to a signed update with this number and signature.
-pub fn check(message: &[u8], id: u16, question: &[u8], signer: &Signer<'_>) -> Result<(), Wrong> {
+pub fn check(
+    message: &[u8],
+    id: u16,
+    question: &[u8],
+    signer: &Signer<'_>,
+) -> Result<(), UpdateError> {
     let said = read(message)?.is_for(id);
-    if said == Err(Wrong::Other) {
+    if said == Err(UpdateError::Other) {
         return said;
     }
     // The signature first: a wrong clock is NOTAUTH for the rest (RFC 8945, 5.2.3).
     match (verify(message, question, signer), said) {
         (Ok(()), said) => said,
-        (Err(Wrong::Unsigned), Err(Wrong::Refused(why))) => Err(Wrong::RefusedUnsigned(why)),
+        (Err(UpdateError::Unsigned), Err(UpdateError::Refused(why))) => {
+            Err(UpdateError::RefusedUnsigned(why))
+        }
         (Err(error), _) => Err(error),
     }
 }
 
 /// Checks that an answer is signed with our key, for a question with this signature.
-pub fn verify(message: &[u8], question: &[u8], signer: &Signer<'_>) -> Result<(), Wrong> {
+pub fn verify(message: &[u8], question: &[u8], signer: &Signer<'_>) -> Result<(), UpdateError> {
     let answer = read(message)?;
     let last = answer.records.last().filter(|it| it.kind == TSIG && it.class == ANY);
-    let last = last.filter(|it| it.name == signer.name).ok_or(Wrong::Unsigned)?;
+    let last = last.filter(|it| it.name == signer.name).ok_or(UpdateError::Unsigned)?;
     let mut data = Reader { message: &last.data, at: 0 };
     if data.name()? != ALGORITHM {
-        return Err(Wrong::Unsigned);
+        return Err(UpdateError::Unsigned);
     }
     let time = data.take(6)?;
     let fudge = data.number()?;
@@ -384,22 +393,24 @@ pub fn verify(message: &[u8], question: &[u8], signer: &Signer<'_>) -> Result<()
     // Of the server's errors, only that of the time is signed (RFC 8945, 5.3.2).
     match error {
         0 | 18 => {}
-        _ => return Err(Wrong::Unsigned),
+        _ => return Err(UpdateError::Unsigned),
     }
     let mut unsigned = message[..last.at].to_vec();
     unsigned[..2].copy_from_slice(id);
     let additional =
-        u16::from_be_bytes([unsigned[10], unsigned[11]]).checked_sub(1).ok_or(Wrong::Malformed)?;
+        u16::from_be_bytes([unsigned[10], unsigned[11]])
+            .checked_sub(1)
+            .ok_or(UpdateError::Malformed)?;
     unsigned[10..12].copy_from_slice(&additional.to_be_bytes());
-    let mut code = code_of(signer.secret).ok_or(Wrong::Unsigned)?;
+    let mut code = code_of(signer.secret).ok_or(UpdateError::Unsigned)?;
     code.update(&u16::try_from(question.len()).unwrap_or(0).to_be_bytes());
     code.update(question);
     code.update(&unsigned);
     code.update(&variables(signer.name, time, fudge, error, other));
-    code.verify_slice(theirs).map_err(|_| Wrong::Unsigned)?;
+    code.verify_slice(theirs).map_err(|_| UpdateError::Unsigned)?;
     let seconds = time.iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     if error == 18 || seconds.abs_diff(signer.now) > u64::from(FUDGE) {
-        return Err(Wrong::Clock);
+        return Err(UpdateError::Clock);
     }
     Ok(())
 }

@@ -17,5 +17,5 @@ pub(crate) struct Front {
     /// The services of datagrams.
     pub(crate) datagrams: Arc<datagrams::Services>,
     /// The services behind each address for connections that are passed through.
-    pub(crate) doors: Vec<(SocketAddr, Arc<PassthroughListener>)>,
+    pub(crate) passthrough_listeners: Vec<(SocketAddr, Arc<PassthroughListener>)>,
 }

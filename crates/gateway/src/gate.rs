@@ -33,7 +33,7 @@ use nightwatt_policy::manager::AdmissionRequest;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
-use self::question::Wrong;
+use self::question::QuestionError;
 use self::refusal::Refusal;
 use self::traffic::{Ago, Connection, LOOKS, Traffic};
 use crate::access::Answered;
@@ -253,13 +253,13 @@ async fn ask(
 ) -> Response<Answer> {
     let told = match question::read(parts) {
         Ok(told) => told,
-        Err(Wrong::Proxy(text)) => {
+        Err(QuestionError::Proxy(text)) => {
             serving.warn("gate", "", move |count| {
                 tracing::warn!(%peer, count, "a proxy asked in a way that cannot be answered: {text}");
             });
             return answers::sentence(StatusCode::INTERNAL_SERVER_ERROR, text);
         }
-        Err(Wrong::Client(text)) => {
+        Err(QuestionError::Client(text)) => {
             // Any client can cause this: it must not fill the log.
             tracing::debug!(%peer, "a proxy asked about what is no request: {text}");
             return answers::sentence(StatusCode::BAD_REQUEST, text);

@@ -49,20 +49,20 @@ pub enum Greeting {
 }
 
 /// Why bytes are not what they should be.
-enum Wrong {
+enum ParseError {
     Short,
     Alien,
 }
 
-type Parsed<T> = Result<T, Wrong>;
+type Parsed<T> = Result<T, ParseError>;
 
 /// Looks at the first bytes of a client.
 pub fn read(protocol: Protocol, bytes: &[u8]) -> Greeting {
     let parsed = match protocol {
         Protocol::Tls => match client_hello::read(bytes) {
             Ok(Hello::Whole(_)) => Ok(Greeting::Wakes),
-            Ok(Hello::Incomplete) => Err(Wrong::Short),
-            Err(_) => Err(Wrong::Alien),
+            Ok(Hello::Incomplete) => Err(ParseError::Short),
+            Err(_) => Err(ParseError::Alien),
         },
         Protocol::Ssh => ssh(bytes),
         Protocol::Rdp => rdp(bytes),
@@ -70,8 +70,8 @@ pub fn read(protocol: Protocol, bytes: &[u8]) -> Greeting {
     };
     match parsed {
         Ok(greeting) => greeting,
-        Err(Wrong::Short) => Greeting::Incomplete,
-        Err(Wrong::Alien) => Greeting::Alien,
+        Err(ParseError::Short) => Greeting::Incomplete,
+        Err(ParseError::Alien) => Greeting::Alien,
     }
 }
 
@@ -80,26 +80,26 @@ fn ssh(bytes: &[u8]) -> Parsed<Greeting> {
     const START: &[u8] = b"SSH-2.0-";
     let common = bytes.len().min(START.len());
     if bytes[..common] != START[..common] {
-        return Err(Wrong::Alien);
+        return Err(ParseError::Alien);
     }
     let end = bytes.iter().take(SSH_LINE).position(|byte| *byte == b'\n');
     let line = &bytes[..end.unwrap_or(bytes.len())];
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if !line.iter().all(|byte| (b' '..=b'~').contains(byte)) {
-        return Err(Wrong::Alien);
+        return Err(ParseError::Alien);
     }
     match end {
         Some(_) if line.len() > START.len() => Ok(Greeting::Wakes),
-        Some(_) => Err(Wrong::Alien),
-        None if bytes.len() >= SSH_LINE => Err(Wrong::Alien),
-        None => Err(Wrong::Short),
+        Some(_) => Err(ParseError::Alien),
+        None if bytes.len() >= SSH_LINE => Err(ParseError::Alien),
+        None => Err(ParseError::Short),
     }
 }
 
 /// TPKT (RFC 1006, 6), and in it a connection request of X.224 (13.3), as MS-RDPBCGR, 2.2.1.1 has it.
 fn rdp(bytes: &[u8]) -> Parsed<Greeting> {
-    let at = |place: usize| bytes.get(place).copied().ok_or(Wrong::Short);
-    let must = |is: bool| if is { Ok(()) } else { Err(Wrong::Alien) };
+    let at = |place: usize| bytes.get(place).copied().ok_or(ParseError::Short);
+    let must = |is: bool| if is { Ok(()) } else { Err(ParseError::Alien) };
     must(at(0)? == 3)?;
     must(at(1)? == 0)?;
     let high = at(2)?;
@@ -113,7 +113,7 @@ fn rdp(bytes: &[u8]) -> Parsed<Greeting> {
     must(at(10)? == 0)?;
     let mut rest = &bytes[11..length.min(bytes.len())];
     if bytes.len() < length {
-        return Err(Wrong::Short);
+        return Err(ParseError::Short);
     }
     // A cookie or a token of a balancer, and what the client can negotiate.
     if let Some(end) = rest.windows(2).position(|it| it == b"\r\n") {
@@ -132,40 +132,40 @@ impl<'a> Messages<'a> {
     fn number(&mut self) -> Parsed<i32> {
         let mut number = 0_u32;
         for place in 0..5 {
-            let (byte, rest) = self.0.split_first().ok_or(Wrong::Short)?;
+            let (byte, rest) = self.0.split_first().ok_or(ParseError::Short)?;
             self.0 = rest;
             // The fifth byte has room for four bits.
             if place == 4 && *byte > 15 {
-                return Err(Wrong::Alien);
+                return Err(ParseError::Alien);
             }
             number |= u32::from(byte & 127) << (7 * place);
             if byte & 128 == 0 {
                 return Ok(number.cast_signed());
             }
         }
-        Err(Wrong::Alien)
+        Err(ParseError::Alien)
     }
 
     fn take(&mut self, length: usize) -> Parsed<&'a [u8]> {
-        let (part, rest) = self.0.split_at_checked(length).ok_or(Wrong::Short)?;
+        let (part, rest) = self.0.split_at_checked(length).ok_or(ParseError::Short)?;
         self.0 = rest;
         Ok(part)
     }
 
     /// The next message whole, of at most `most` bytes.
     fn message(&mut self, most: usize) -> Parsed<Messages<'a>> {
-        let length = usize::try_from(self.number()?).map_err(|_| Wrong::Alien)?;
+        let length = usize::try_from(self.number()?).map_err(|_| ParseError::Alien)?;
         if length == 0 || length > most {
-            return Err(Wrong::Alien);
+            return Err(ParseError::Alien);
         }
         self.take(length).map(Messages)
     }
 
     /// A text of at most `most` bytes.
     fn text(&mut self, most: usize) -> Parsed<&'a [u8]> {
-        let length = usize::try_from(self.number()?).map_err(|_| Wrong::Alien)?;
+        let length = usize::try_from(self.number()?).map_err(|_| ParseError::Alien)?;
         if length > most {
-            return Err(Wrong::Alien);
+            return Err(ParseError::Alien);
         }
         self.take(length)
     }
@@ -173,7 +173,7 @@ impl<'a> Messages<'a> {
 
 /// Within a whole message nothing can be missing.
 fn whole<T>(parsed: Parsed<T>) -> Parsed<T> {
-    parsed.map_err(|_| Wrong::Alien)
+    parsed.map_err(|_| ParseError::Alien)
 }
 
 fn minecraft(bytes: &[u8]) -> Parsed<Greeting> {
@@ -182,24 +182,24 @@ fn minecraft(bytes: &[u8]) -> Parsed<Greeting> {
     let mut begin = Messages(bytes);
     begin.number()?;
     if begin.0.first().is_some_and(|number| *number != 0) {
-        return Err(Wrong::Alien);
+        return Err(ParseError::Alien);
     }
     let mut hello = all.message(MINECRAFT_LONGEST)?;
     let next = whole((|| {
         if hello.number()? != 0 {
-            return Err(Wrong::Alien);
+            return Err(ParseError::Alien);
         }
         let version = hello.number()?;
         hello.text(MINECRAFT_LONGEST)?;
         hello.take(2)?;
         let next = hello.number()?;
-        if hello.0.is_empty() { Ok((version, next)) } else { Err(Wrong::Alien) }
+        if hello.0.is_empty() { Ok((version, next)) } else { Err(ParseError::Alien) }
     })())?;
     match next {
         (version, 1) => status(&mut all, version),
         // To log in, or to go on with a log-in that another server began.
         (_, 2 | 3) => login(&mut all),
-        _ => Err(Wrong::Alien),
+        _ => Err(ParseError::Alien),
     }
 }
 
@@ -208,23 +208,23 @@ fn login(all: &mut Messages<'_>) -> Parsed<Greeting> {
     let mut login = all.message(MINECRAFT_LONGEST)?;
     whole((|| {
         if login.number()? != 0 {
-            return Err(Wrong::Alien);
+            return Err(ParseError::Alien);
         }
         let name = login.text(16)?;
         let is_name = !name.is_empty() && name.iter().all(|byte| (b'!'..=b'~').contains(byte));
-        if is_name { Ok(Greeting::Wakes) } else { Err(Wrong::Alien) }
+        if is_name { Ok(Greeting::Wakes) } else { Err(ParseError::Alien) }
     })())
 }
 
 /// A request for the status, and a ping after it, which may come later.
 fn status(all: &mut Messages<'_>, version: i32) -> Parsed<Greeting> {
     if all.message(16)?.0 != [0] {
-        return Err(Wrong::Alien);
+        return Err(ParseError::Alien);
     }
     let ping = match all.message(16) {
-        Ok(Messages([1, ping @ ..])) => Some(ping.try_into().map_err(|_| Wrong::Alien)?),
-        Ok(_) | Err(Wrong::Alien) => return Err(Wrong::Alien),
-        Err(Wrong::Short) => None,
+        Ok(Messages([1, ping @ ..])) => Some(ping.try_into().map_err(|_| ParseError::Alien)?),
+        Ok(_) | Err(ParseError::Alien) => return Err(ParseError::Alien),
+        Err(ParseError::Short) => None,
     };
     Ok(Greeting::Status { version, ping })
 }

@@ -2,12 +2,12 @@
 //! progress are dropped.
 //!
 //! ```text
-//! listen -> tls -> here: asked (the request as http1 makes it) -> fast_path::Client -> slow_path
+//! listen -> tls -> here: request (in the form of http1) -> fast_path::Client -> slow_path
 //!                    \-> passing (the answer, in small parts), watch (who stands still)
 //! ```
 
-mod asked;
 mod passing;
+mod request;
 mod watch;
 
 use std::pin::Pin;
@@ -124,7 +124,7 @@ impl hyper::service::Service<Request<FromClient>> for Streams {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&turn));
         let is_head = request.method() == Method::HEAD;
         let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        let answering = match asked::by_http1(request, &self.limits, &self.clock) {
+        let answering = match request::by_http1(request, &self.limits, &self.clock) {
             Ok(request) => client.answer(request),
             Err(refusal) => {
                 let refused = client.refused(refusal, &[]);

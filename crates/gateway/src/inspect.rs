@@ -15,7 +15,7 @@ use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::ledger::{Bill, Hour, Metered, Part};
-use nightwatt_policy::manager::Hindrance;
+use nightwatt_policy::manager::SleepBlocker;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sla::Broken;
 
@@ -174,7 +174,7 @@ impl Site {
 
     /// Use past the proxy that keeps its server awake, in words.
     fn used(&self, server: &SupervisorStatus) -> Option<String> {
-        let Some(Hindrance::InUse(used)) = server.hindrance else { return None };
+        let Some(SleepBlocker::InUse(used)) = server.sleep_blocker else { return None };
         self.in_use.as_ref()?.words(used)
     }
 
@@ -298,14 +298,14 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
         let seconds = then.since(server.now).as_secs_f64().ceil();
         duration_text::format(Duration::from_secs_f64(seconds))
     };
-    Some(match server.hindrance? {
-        Hindrance::NotAwake => return None,
-        Hindrance::InFlight(_)
+    Some(match server.sleep_blocker? {
+        SleepBlocker::NotAwake => return None,
+        SleepBlocker::InFlight(_)
             if server.background > 0 && server.in_flight == server.background =>
         {
             "copies of pages that are confirmed before it sleeps".to_owned()
         }
-        Hindrance::InFlight(count) => {
+        SleepBlocker::InFlight(count) => {
             let of = |count: u32, what: &str| {
                 let s = if count == 1 { "" } else { "s" };
                 (count > 0).then(|| format!("{count} {what}{s}"))
@@ -315,40 +315,40 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
             let parts: Vec<String> = parts.into_iter().flatten().collect();
             format!("{} under way", parts.join(" and "))
         }
-        Hindrance::SleepFailed(then) => {
+        SleepBlocker::SleepFailed(then) => {
             format!("a sleep command that failed; tried again in {}", left(then))
         }
-        Hindrance::WokenByOthers(then) => {
+        SleepBlocker::WokenByOthers(then) => {
             format!("a wake-up that nightwatt did not cause, for another {}", left(then))
         }
-        Hindrance::StayAwake(then) => format!("`stay-awake`, for another {}", left(then)),
-        Hindrance::Appointment(then) => {
+        SleepBlocker::StayAwake(then) => format!("`stay-awake`, for another {}", left(then)),
+        SleepBlocker::Appointment(then) => {
             format!("an appointment with a crawler, for another {}", left(then))
         }
-        Hindrance::MinOn(then) => {
+        SleepBlocker::MinOn(then) => {
             format!("the minimum time awake (`min_on`), for another {}", left(then))
         }
-        Hindrance::Quiet(then) => {
+        SleepBlocker::Quiet(then) => {
             format!("the time after a request (`quiet`), for another {}", left(then))
         }
-        Hindrance::Declined(then) => {
+        SleepBlocker::Declined(then) => {
             let reasons = server.inhibited_by.as_deref().unwrap_or("reasons of its own");
             format!("the server itself: {reasons}; asked again in {}", left(then))
         }
-        Hindrance::WakeLoop(then) => {
+        SleepBlocker::WakeLoop(then) => {
             format!(
                 "a wake loop: woken again and again without serving a request; for {}",
                 left(then)
             )
         }
-        Hindrance::Hours(then) => {
+        SleepBlocker::Hours(then) => {
             format!("hours in which it must not sleep (`never_sleep`), for another {}", left(then))
         }
-        Hindrance::AwakeHours(then) => {
+        SleepBlocker::AwakeHours(then) => {
             format!("hours in which it must be awake (`awake`), for another {}", left(then))
         }
-        Hindrance::InUse(_) => "use past the proxy".to_owned(),
-        Hindrance::Sla(broken) => forbidden_by(broken),
+        SleepBlocker::InUse(_) => "use past the proxy".to_owned(),
+        SleepBlocker::Sla(broken) => forbidden_by(broken),
     })
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use nightwatt_host::tool::{self, Capture, Ended, Failed};
 use nightwatt_policy::in_use::Standing;
 use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::{Hindrance, Order};
+use nightwatt_policy::manager::{Order, SleepBlocker};
 use tokio::process::Command;
 
 use crate::config::JobConfig;
@@ -95,12 +95,12 @@ impl Kept {
 /// Whether something that began meanwhile wants the server awake. An order to stay awake is not seen here.
 fn is_wanted(server: &Supervisor) -> bool {
     let status = server.status();
-    let is_needed = |it: Hindrance| match it {
-        Hindrance::Hours(_) | Hindrance::AwakeHours(_) => true,
-        Hindrance::InUse(it) => it.standing == Standing::InUse,
+    let is_needed = |it: SleepBlocker| match it {
+        SleepBlocker::Hours(_) | SleepBlocker::AwakeHours(_) => true,
+        SleepBlocker::InUse(it) => it.standing == Standing::InUse,
         _ => false,
     };
-    status.in_flight > 0 || status.held > 0 || status.hindrance.is_some_and(is_needed)
+    status.in_flight > 0 || status.held > 0 || status.sleep_blocker.is_some_and(is_needed)
 }
 
 impl Drop for Kept {

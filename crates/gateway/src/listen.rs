@@ -93,12 +93,12 @@ pub(crate) fn posts(config: &Config) -> Vec<(SocketAddr, Spoken)> {
     let http = config.listen.iter().map(|it| (*it, Spoken::Http));
     let https = config.tls.iter().flat_map(|tls| &tls.listen);
     let https = https.map(|it| (*it, Spoken::Https));
-    let doors = PassthroughListener::all(config)
+    let services = PassthroughListener::all(config)
         .into_iter()
         .map(|(address, _)| (address, Spoken::Anything));
     let gates = config.gate.iter().flat_map(|gate| &gate.listen);
     let gates = gates.map(|it| (*it, Spoken::Questions));
-    http.chain(https).chain(doors).chain(gates).collect()
+    http.chain(https).chain(services).chain(gates).collect()
 }
 
 /// All addresses of a configuration, of any protocol.
@@ -452,11 +452,14 @@ impl Listening {
             }),
             Spoken::Anything => {
                 let front = live.front.now();
-                let door = front.doors.iter().find(|(address, _)| *address == self.configured);
-                let Some(door) = door.map(|(_, door)| Arc::clone(door)) else { return };
+                let mut listeners = front.passthrough_listeners.iter();
+                let listener = listeners.find(|(address, _)| *address == self.configured);
+                let Some((_, listener)) = listener else { return };
+                let listener = Arc::clone(listener);
                 let (serving, services) = (Arc::clone(&front.serving), Arc::clone(&front.services));
                 tokio::spawn(async move {
-                    passthrough::connection(serving, services, door, stream, peer, stopped).await;
+                    passthrough::connection(serving, services, listener, stream, peer, stopped)
+                        .await;
                     drop(held);
                 })
             }
@@ -499,7 +502,7 @@ async fn connection(
     if serving.config.proxy_protocol.iter().any(|network| network.contains(client)) {
         let header = Box::pin(proxy_protocol::read(&mut stream, peer));
         let header = serving.clock.timeout(limits.head_timeout, header).await;
-        (client, read_ahead) = match header.unwrap_or(Err(proxy_protocol::Wrong::Ended)) {
+        (client, read_ahead) = match header.unwrap_or(Err(proxy_protocol::HeaderError::Ended)) {
             Ok((address, behind)) => (address.ip(), behind),
             Err(error) => {
                 tracing::debug!(%peer, %error, "a connection was not taken");

@@ -38,12 +38,12 @@ pub(crate) const HOURS: usize = 48;
 /// Readings of a meter, on their way to the ledgers. Clones share it.
 #[derive(Clone)]
 pub struct Feed {
-    said: Arc<Mutex<Said>>,
+    said: Arc<Mutex<FeedState>>,
     /// The reader of the meter, once it is open. Its threads lock `said`, so this must not be locked while `said` is.
     sampler: Arc<Mutex<Option<Sampler>>>,
 }
 
-struct Said {
+struct FeedState {
     name: String,
     measures: VecDeque<Measure>,
     /// Sequence number of the first of them.
@@ -61,12 +61,16 @@ impl std::fmt::Debug for Feed {
 impl Feed {
     /// The feed of a meter with this name, without readings.
     pub fn new(name: impl Into<String>) -> Self {
-        let said =
-            Said { name: name.into(), measures: VecDeque::new(), first: 0, refused: (0, None) };
+        let said = FeedState {
+            name: name.into(),
+            measures: VecDeque::new(),
+            first: 0,
+            refused: (0, None),
+        };
         Self { said: Arc::new(Mutex::new(said)), sampler: Arc::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Said> {
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
         self.said.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

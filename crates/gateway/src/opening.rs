@@ -106,7 +106,7 @@ impl<'a> Opening<'a> {
         let datagrams_before = before.map(|it| &*it.front.datagrams);
         let datagrams =
             datagrams::Services::open(&config, &sites, &machines, datagrams_before, addresses.udp);
-        let doors = PassthroughListener::all(&config);
+        let passthrough_listeners = PassthroughListener::all(&config);
         let proofs = tls.as_ref().map(|tls| Arc::clone(&tls.proofs));
         let log = Log { access_log, repeats };
         let serving = Arc::new(self.serving(config, sites, log, proofs, served_before));
@@ -115,7 +115,7 @@ impl<'a> Opening<'a> {
             tls,
             services: Arc::new(services),
             datagrams: Arc::new(datagrams),
-            doors,
+            passthrough_listeners,
         };
         Ok(Gateway {
             serving,

@@ -2,7 +2,7 @@
 //! both directions.
 //!
 //! ```text
-//! door ──> whose? (client_hello) ──> connecting: admitted, held, connected ──> line: bytes both ways
+//! listener ──> whose? (client_hello) ──> connecting: admitted, held, connected ──> line: bytes both ways
 //! ```
 //!
 //! The model's [`passage`](nightwatt_policy::passage) decides when a connection keeps its server awake.
@@ -146,19 +146,19 @@ impl PassthroughListener {
                 addresses.push(*address);
             }
         }
-        let door = |address: SocketAddr| {
+        let listener = |address: SocketAddr| {
             let here =
                 config.tcp.iter().enumerate().filter(|(_, tcp)| tcp.listen.contains(&address));
-            let mut door = Self { names: Vec::new(), default: None };
+            let mut listener = Self { names: Vec::new(), default: None };
             for (service, tcp) in here {
                 if tcp.sni.is_empty() {
-                    door.default = Some(service);
+                    listener.default = Some(service);
                 }
-                door.names.extend(tcp.sni.iter().map(|it| (it.to_ascii_lowercase(), service)));
+                listener.names.extend(tcp.sni.iter().map(|it| (it.to_ascii_lowercase(), service)));
             }
-            (address, Arc::new(door))
+            (address, Arc::new(listener))
         };
-        addresses.into_iter().map(door).collect()
+        addresses.into_iter().map(listener).collect()
     }
 
     /// Whether a client must name the service first.
@@ -225,7 +225,7 @@ async fn broken_off(stream: &TcpStream) {
 pub(crate) async fn connection(
     serving: Arc<Serving>,
     services: Arc<Services>,
-    door: Arc<PassthroughListener>,
+    listener: Arc<PassthroughListener>,
     mut stream: TcpStream,
     peer: SocketAddr,
     stopped: Stopped,
@@ -242,7 +242,7 @@ pub(crate) async fn connection(
             header = header => header,
             () = stops(&stopped) => return,
         };
-        match header.unwrap_or(Err(proxy_protocol::Wrong::Ended)) {
+        match header.unwrap_or(Err(proxy_protocol::HeaderError::Ended)) {
             Ok(header) => (client, bytes) = header,
             Err(error) => {
                 tracing::debug!(%peer, %error, "a connection was not taken");
@@ -258,9 +258,9 @@ pub(crate) async fn connection(
     };
     let _open = serving.connections.accept();
     let mut ahead = Ahead { stream, bytes, room: 0, ended: false };
-    let (service, name) = if door.asks() {
+    let (service, name) = if listener.asks() {
         let whom = tokio::select! {
-            whom = whom(&serving, &door, &mut ahead) => whom,
+            whom = whom(&serving, &listener, &mut ahead) => whom,
             () = stops(&stopped) => Err((Outcome::Stopped, None)),
         };
         match whom {
@@ -273,13 +273,13 @@ pub(crate) async fn connection(
             }
         }
     } else {
-        (door.default.unwrap_or_default(), None)
+        (listener.default.unwrap_or_default(), None)
     };
     let Some(service) = services.all.get(service) else { return };
     ahead.room = service.config.held_bytes.max(ahead.bytes.len());
     let connecting = Connecting::new(&serving, service, &services.addresses, client, name);
     // Boxed, since it is large.
-    Box::pin(connecting.run(ahead, door.asks(), &stopped)).await;
+    Box::pin(connecting.run(ahead, listener.asks(), &stopped)).await;
 }
 
 impl Connecting<'_> {
@@ -380,14 +380,14 @@ fn unclaimed(
 /// Reads until it is known which service the client wants, and by which name; also if no service has that name.
 async fn whom(
     serving: &Serving,
-    door: &PassthroughListener,
+    listener: &PassthroughListener,
     ahead: &mut Ahead,
 ) -> Result<(usize, Option<String>), (Outcome, Option<String>)> {
     let deadline = serving.clock.now().mono + serving.config.limits.header_timeout;
     let name = loop {
         match client_hello::read(&ahead.bytes) {
             Ok(Hello::Whole(name)) => break name,
-            Err(client_hello::Wrong::NotTls) => return Err((Outcome::NotTls, None)),
+            Err(client_hello::HelloError::NotTls) => return Err((Outcome::NotTls, None)),
             Err(_) => return Err((Outcome::BadHello, None)),
             Ok(Hello::Incomplete) => {}
         }
@@ -399,7 +399,7 @@ async fn whom(
             Err(_) => return Err((Outcome::SlowHello, None)),
         }
     };
-    match door.service(name.as_deref()) {
+    match listener.service(name.as_deref()) {
         Some(service) => Ok((service, name)),
         None => Err((Outcome::UnknownName, name)),
     }

@@ -93,18 +93,18 @@ impl PrefetchQueue {
         if key.as_str().len() > LONGEST {
             return;
         }
-        let mut wishes = self.lock();
-        if let Some(known) = wishes.iter_mut().find(|wish| wish.key == *key) {
+        let mut queue = self.lock();
+        if let Some(known) = queue.iter_mut().find(|wish| wish.key == *key) {
             known.times = known.times.saturating_add(1);
             return;
         }
-        let of_client = wishes.iter().filter(|wish| wish.client == client).count();
+        let of_client = queue.iter().filter(|wish| wish.client == client).count();
         if of_client >= MOST_OF_ONE {
-            drop_least(&mut wishes, |wish| wish.client == client);
-        } else if wishes.len() >= MOST {
-            drop_least(&mut wishes, |_| true);
+            drop_least(&mut queue, |wish| wish.client == client);
+        } else if queue.len() >= MOST {
+            drop_least(&mut queue, |_| true);
         }
-        wishes.push(Prefetch { key: key.clone(), encoding, client, times: 1 });
+        queue.push(Prefetch { key: key.clone(), encoding, client, times: 1 });
     }
 
     /// The entries, newest first.
@@ -137,11 +137,11 @@ fn has_port(base: &str) -> bool {
     Authority::parse(host).is_some_and(|it| it.port.is_some())
 }
 
-fn drop_least(wishes: &mut Vec<Prefetch>, is_meant: impl Fn(&Prefetch) -> bool) {
-    let meant = wishes.iter().enumerate().filter(|(_, wish)| is_meant(wish));
+fn drop_least(queue: &mut Vec<Prefetch>, is_meant: impl Fn(&Prefetch) -> bool) {
+    let meant = queue.iter().enumerate().filter(|(_, wish)| is_meant(wish));
     // The first of the least: the oldest.
     if let Some((place, _)) = meant.min_by_key(|(_, wish)| wish.times) {
-        wishes.remove(place);
+        queue.remove(place);
     }
 }
 
@@ -155,25 +155,25 @@ mod tests {
         KeyRules::default().key("example.org", path).unwrap()
     }
 
-    fn wish(wishes: &PrefetchQueue, path: &str, client: u64) {
-        wishes.add(&key(path), &HeaderMap::new(), client);
+    fn wish(queue: &PrefetchQueue, path: &str, client: u64) {
+        queue.add(&key(path), &HeaderMap::new(), client);
     }
 
-    fn paths(wishes: &PrefetchQueue) -> Vec<String> {
+    fn paths(queue: &PrefetchQueue) -> Vec<String> {
         let path =
             |wish: Prefetch| wish.key.as_str().strip_prefix("example.org").unwrap().to_owned();
-        wishes.all().into_iter().map(path).collect()
+        queue.all().into_iter().map(path).collect()
     }
 
     #[test]
     fn the_newest_are_kept_and_those_wished_for_twice() {
-        let wishes = PrefetchQueue::default();
+        let queue = PrefetchQueue::default();
         for number in 0..MOST {
-            wish(&wishes, &format!("/{number}"), number as u64);
+            wish(&queue, &format!("/{number}"), number as u64);
         }
-        wish(&wishes, "/0", 7);
-        wish(&wishes, "/new", 8);
-        let paths = paths(&wishes);
+        wish(&queue, "/0", 7);
+        wish(&queue, "/new", 8);
+        let paths = paths(&queue);
         assert_eq!(paths.len(), MOST);
         assert_eq!(paths[0], "/new");
         // The second oldest made room: the oldest was requested again.
@@ -182,19 +182,19 @@ mod tests {
 
     #[test]
     fn one_client_pushes_out_nobodys_wishes_but_its_own() {
-        let wishes = PrefetchQueue::default();
-        wish(&wishes, "/wanted", 1);
+        let queue = PrefetchQueue::default();
+        wish(&queue, "/wanted", 1);
         for number in 0..10_000 {
-            wish(&wishes, &format!("/{number}"), 2);
+            wish(&queue, &format!("/{number}"), 2);
         }
-        let paths = paths(&wishes);
+        let paths = paths(&queue);
         assert_eq!(paths.len(), 1 + MOST_OF_ONE);
         assert_eq!((paths[0].as_str(), paths.last().unwrap().as_str()), ("/9999", "/wanted"));
     }
 
     #[test]
     fn only_the_coding_is_kept_of_a_request() {
-        let wishes = PrefetchQueue::default();
+        let queue = PrefetchQueue::default();
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("accept-language", "de"),
@@ -206,33 +206,33 @@ mod tests {
         ] {
             headers.insert(name, http::HeaderValue::from_static(value));
         }
-        wishes.add(&key("/a"), &headers, 1);
-        assert_eq!(wishes.all().remove(0).encoding, "gzip");
+        queue.add(&key("/a"), &headers, 1);
+        assert_eq!(queue.all().remove(0).encoding, "gzip");
     }
 
     #[test]
     fn hosts_that_visitors_use_stay_whatever_strangers_ask_by() {
-        let wishes = PrefetchQueue::default();
+        let queue = PrefetchQueue::default();
         for port in 1..100 {
-            wishes.note_base(&format!("x.test:{port}"));
+            queue.note_base(&format!("x.test:{port}"));
         }
-        wishes.note_base("x.test");
-        wishes.note_base("https://x.test");
+        queue.note_base("x.test");
+        queue.note_base("https://x.test");
         for number in 0..100 {
-            wishes.note_base(&format!("x.test:{number}"));
-            wishes.note_base(&format!("e{number}.test"));
-            wishes.note_base("x.test");
-            wishes.note_base("https://x.test");
+            queue.note_base(&format!("x.test:{number}"));
+            queue.note_base(&format!("e{number}.test"));
+            queue.note_base("x.test");
+            queue.note_base("https://x.test");
         }
-        let bases = wishes.bases();
+        let bases = queue.bases();
         assert!(bases.len() <= HOSTS);
         assert!(["x.test", "https://x.test"].iter().all(|it| bases.iter().any(|base| base == it)));
     }
 
     #[test]
     fn what_is_too_long_is_not_wished_for() {
-        let wishes = PrefetchQueue::default();
-        wish(&wishes, &format!("/{}", "x".repeat(LONGEST)), 1);
-        assert!(wishes.all().is_empty());
+        let queue = PrefetchQueue::default();
+        wish(&queue, &format!("/{}", "x".repeat(LONGEST)), 1);
+        assert!(queue.all().is_empty());
     }
 }

@@ -1,8 +1,9 @@
 //! The proofs that an authority requests to verify that a name is ours.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use nightwatt_host::lock;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
@@ -30,10 +31,6 @@ impl Drop for Given<'_> {
         lock(&self.proofs.by_token).remove(&self.key);
         lock(&self.proofs.by_name).remove(&self.key);
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Proofs {

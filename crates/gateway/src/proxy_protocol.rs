@@ -22,7 +22,7 @@ const V2: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Why a connection was rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum Wrong {
+pub enum HeaderError {
     /// It does not begin with a header.
     #[error("it does not begin with a PROXY protocol header")]
     NoHeader,
@@ -39,11 +39,11 @@ pub enum Wrong {
 pub(crate) async fn read(
     stream: &mut TcpStream,
     balancer: SocketAddr,
-) -> Result<(SocketAddr, BytesMut), Wrong> {
+) -> Result<(SocketAddr, BytesMut), HeaderError> {
     let mut bytes = BytesMut::with_capacity(256);
     loop {
         if stream.read_buf(&mut bytes).await? == 0 {
-            return Err(Wrong::Ended);
+            return Err(HeaderError::Ended);
         }
         if let Some((client, length)) = header(&bytes)? {
             bytes.advance(length);
@@ -54,23 +54,23 @@ pub(crate) async fn read(
 
 /// The client that a header names (none, if the connection is the balancer's own), and the header's length; nothing
 /// while the header is incomplete.
-pub fn header(bytes: &[u8]) -> Result<Option<(Option<SocketAddr>, usize)>, Wrong> {
+pub fn header(bytes: &[u8]) -> Result<Option<(Option<SocketAddr>, usize)>, HeaderError> {
     let begins = |with: &[u8]| with.starts_with(&bytes[..bytes.len().min(with.len())]);
     if begins(V1) {
         // Parsed only when the line is complete: a number may continue in the next packet.
         let Some(end) = memchr::memchr(b'\n', &bytes[..bytes.len().min(LONGEST_V1)]) else {
-            return if bytes.len() < LONGEST_V1 { Ok(None) } else { Err(Wrong::NoHeader) };
+            return if bytes.len() < LONGEST_V1 { Ok(None) } else { Err(HeaderError::NoHeader) };
         };
-        let line = bytes[..end].strip_suffix(b"\r").ok_or(Wrong::NoHeader)?;
+        let line = bytes[..end].strip_suffix(b"\r").ok_or(HeaderError::NoHeader)?;
         return Ok(Some((of_v1(line)?, end + 1)));
     }
     if !begins(V2) {
-        return Err(Wrong::NoHeader);
+        return Err(HeaderError::NoHeader);
     }
     match v2::Header::try_from(&bytes[..bytes.len().min(LONGEST_V2)]) {
         Ok(header) => Ok(Some((of_v2(&header), header.len()))),
         Err(error) if error.is_incomplete() && bytes.len() < LONGEST_V2 => Ok(None),
-        Err(_) => Err(Wrong::NoHeader),
+        Err(_) => Err(HeaderError::NoHeader),
     }
 }
 
@@ -115,12 +115,12 @@ fn as_v6(address: IpAddr) -> Ipv6Addr {
 }
 
 /// Parses the line of version 1 as strictly as section 2.1 of its specification.
-fn of_v1(line: &[u8]) -> Result<Option<SocketAddr>, Wrong> {
-    let text = std::str::from_utf8(line).map_err(|_| Wrong::NoHeader)?;
+fn of_v1(line: &[u8]) -> Result<Option<SocketAddr>, HeaderError> {
+    let text = std::str::from_utf8(line).map_err(|_| HeaderError::NoHeader)?;
     let words: Vec<&str> = text.split(' ').collect();
     let [_, family, from, to, from_port, to_port] = words[..] else {
         // Whatever follows is ignored.
-        return if words.get(1) == Some(&"UNKNOWN") { Ok(None) } else { Err(Wrong::NoHeader) };
+        return if words.get(1) == Some(&"UNKNOWN") { Ok(None) } else { Err(HeaderError::NoHeader) };
     };
     let address = |text: &str| match family {
         "TCP4" => text.parse().map(IpAddr::V4).ok(),
@@ -137,7 +137,7 @@ fn of_v1(line: &[u8]) -> Result<Option<SocketAddr>, Wrong> {
     }
     match (address(from), address(to), port(from_port), port(to_port)) {
         (Some(from), Some(_), Some(port), Some(_)) => Ok(Some((from, port).into())),
-        _ => Err(Wrong::NoHeader),
+        _ => Err(HeaderError::NoHeader),
     }
 }
 

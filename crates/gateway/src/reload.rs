@@ -252,8 +252,8 @@ impl Running {
         let old = self.posts.iter().map(|it| (it.spoken, it.configured, it.address));
         let new = new.iter().map(|(it, spoken)| (*spoken, it.configured, it.address));
         let all: Vec<_> = old.chain(new).filter(|it| it.0 == Spoken::Anything).collect();
-        let doors = PassthroughListener::all(config).into_iter();
-        doors.filter_map(|(at, _)| Some(all.iter().find(|it| it.1 == at)?.2)).collect()
+        let listeners = PassthroughListener::all(config).into_iter();
+        listeners.filter_map(|(at, _)| Some(all.iter().find(|it| it.1 == at)?.2)).collect()
     }
 
     /// The same for datagrams.

@@ -73,7 +73,7 @@ pub(crate) struct Site {
     pub(crate) store: Arc<Store>,
     pub(crate) rules: Rules,
     pub(crate) refresher: Arc<Refresher>,
-    pub(crate) wishes: Arc<PrefetchQueue>,
+    pub(crate) prefetch_queue: Arc<PrefetchQueue>,
     /// A copy of its pages, if it has one.
     pub(crate) mirror: Option<Arc<Mirror>>,
     pub(crate) shared_fetches: Arc<SharedFetches>,
@@ -162,7 +162,7 @@ impl Site {
             store: store(site, &scenario, common),
             rules: site.cache_rules(&scenario),
             refresher: Arc::default(),
-            wishes: Arc::default(),
+            prefetch_queue: Arc::default(),
             mirror: Mirror::of(site, common, &site.cache_rules(&scenario), None),
             shared_fetches: Arc::default(),
             classifier: Arc::new(Mutex::new(Classifier::new(site.clients.clone()))),

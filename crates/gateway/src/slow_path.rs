@@ -101,8 +101,8 @@ pub(crate) async fn handle(
             let class = verdict.class();
             let mut client =
                 Client { serving: &serving, index, facts: &facts, class, stays: false };
-            let asked = Asked::new(&serving, index, &facts, &parts, class, names);
-            let asked = Asked { verdict: Some(verdict), ..asked };
+            let asked = SiteRequest::new(&serving, index, &facts, &parts, class, names);
+            let asked = SiteRequest { verdict: Some(verdict), ..asked };
             let (mut response, how) = asked.answer(body).await;
             client.stays = true;
             if let Some(entered) = entered {
@@ -126,12 +126,12 @@ struct CacheLookup {
 
 impl CacheLookup {
     fn fresh(&self) -> Option<&Found> {
-        self.found.as_ref().filter(|it| Asked::cached(Some(it)) == Cached::Fresh)
+        self.found.as_ref().filter(|it| SiteRequest::cached(Some(it)) == Cached::Fresh)
     }
 }
 
 /// A request to a site, read and classified.
-struct Asked<'a> {
+struct SiteRequest<'a> {
     serving: &'a Arc<Serving>,
     index: usize,
     facts: &'a Facts,
@@ -144,7 +144,7 @@ struct Asked<'a> {
     sender: Sender,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> SiteRequest<'a> {
     fn new(
         serving: &'a Arc<Serving>,
         index: usize,
@@ -201,7 +201,7 @@ impl<'a> Asked<'a> {
         };
         let needs_server = admission_request.request.wakes();
         if needs_server || admission_request.request.want == Want::Robots {
-            site.wishes.note_base(&self.facts.base);
+            site.prefetch_queue.note_base(&self.facts.base);
         }
         if needs_server && admission_request.may_wake {
             site.needs_server(self.facts.arrived.mono, self.facts.visitor);

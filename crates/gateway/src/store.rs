@@ -146,7 +146,7 @@ pub(crate) struct Store {
 #[derive(Debug, Default)]
 struct StoreState {
     /// Requests at the server whose answers may be stored.
-    asked: HashMap<CacheKey, Asked>,
+    in_flight: HashMap<CacheKey, InFlight>,
     last: u64,
     /// Weights of pinned resources. They are never evicted, so all of them are in the cache.
     pinned: HashMap<CacheKey, u64>,
@@ -154,7 +154,7 @@ struct StoreState {
 
 /// The requests for one resource that are under way.
 #[derive(Debug, Default)]
-struct Asked {
+struct InFlight {
     count: usize,
     /// Requests up to this number were sent before the resource was forgotten: their answers are too old.
     too_late: u64,
@@ -162,7 +162,7 @@ struct Asked {
     spared: Option<u64>,
 }
 
-impl Asked {
+impl InFlight {
     fn is_too_late(&self, number: u64) -> bool {
         number <= self.too_late && self.spared != Some(number)
     }
@@ -304,10 +304,10 @@ impl Store {
         let mut state = self.state();
         state.last += 1;
         let number = state.last;
-        if let Some(asked) = state.asked.get_mut(&key) {
-            asked.count += 1;
+        if let Some(requests) = state.in_flight.get_mut(&key) {
+            requests.count += 1;
         } else {
-            state.asked.insert(key.clone(), Asked { count: 1, ..Asked::default() });
+            state.in_flight.insert(key.clone(), InFlight { count: 1, ..InFlight::default() });
         }
         drop(state);
         Ticket { store: Arc::clone(self), key, number, requester, filler: Filler::Client }
@@ -346,8 +346,8 @@ impl Store {
     ) -> (usize, Forgotten) {
         let mut state = self.state();
         let last = state.last;
-        for (_, asked) in state.asked.iter_mut().filter(|(key, _)| purge.covers(key)) {
-            asked.forget(last, None);
+        for (_, requests) in state.in_flight.iter_mut().filter(|(key, _)| purge.covers(key)) {
+            requests.forget(last, None);
         }
         state.pinned.retain(|key, _| !purge.covers(key));
         let covered = self.objects.iter().map(|(key, _)| key).filter(|key| purge.covers(key));
@@ -431,14 +431,14 @@ impl StoreState {
     /// Answers to earlier requests for this resource are too old now, except the one that revealed the change.
     fn too_late(&mut self, key: &CacheKey, but: Option<&Ticket>) {
         let (last, but) = (self.last, but.map(|but| but.number));
-        if let Some(asked) = self.asked.get_mut(key) {
-            asked.forget(last, but);
+        if let Some(requests) = self.in_flight.get_mut(key) {
+            requests.forget(last, but);
         }
     }
 
     /// Whether the answer to this request may still be stored.
     fn is_in_time(&self, ticket: &Ticket) -> bool {
-        self.asked.get(&ticket.key).is_some_and(|asked| !asked.is_too_late(ticket.number))
+        self.in_flight.get(&ticket.key).is_some_and(|requests| !requests.is_too_late(ticket.number))
     }
 
     /// Notes a resource as pinned, unless all of them would then use more than `most`.
@@ -480,7 +480,7 @@ impl Ticket {
 
     /// Whether the same is being fetched for another client.
     pub(crate) fn has_company(&self) -> bool {
-        self.store.state().asked.get(&self.key).is_some_and(|asked| asked.count > 1)
+        self.store.state().in_flight.get(&self.key).is_some_and(|requests| requests.count > 1)
     }
 
     /// Forgets the resource, since the answer says so.
@@ -498,10 +498,10 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         let mut state = self.store.state();
-        if let Some(asked) = state.asked.get_mut(&self.key) {
-            asked.count -= 1;
-            if asked.count == 0 {
-                state.asked.remove(&self.key);
+        if let Some(requests) = state.in_flight.get_mut(&self.key) {
+            requests.count -= 1;
+            if requests.count == 0 {
+                state.in_flight.remove(&self.key);
             }
         }
     }

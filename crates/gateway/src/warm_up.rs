@@ -156,7 +156,7 @@ impl<'a> Period<'a> {
             tokio::task::yield_now().await;
         }
         if self.site().scenario.cache.warm_up_crawlers {
-            orders.extend(self.site().wishes.all().into_iter().map(Order::grant));
+            orders.extend(self.site().prefetch_queue.all().into_iter().map(Order::grant));
         }
         order::keep_first(&mut orders, most);
         if orders.iter().any(Order::is_renewal) {
@@ -215,7 +215,7 @@ impl<'a> Period<'a> {
             }
             FetchReason::Grant(_) if self.is_sated() => return None,
             FetchReason::Grant(_) => {
-                site.wishes.remove(&key);
+                site.prefetch_queue.remove(&key);
                 Requester::Of(ClientClass::Crawler)
             }
             FetchReason::Fetch(_) => {

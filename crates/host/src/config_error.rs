@@ -24,7 +24,7 @@ pub enum ConfigError {
     },
     /// Something in it is wrong.
     #[error("{place}: {message}{excerpt}")]
-    Wrong {
+    Invalid {
         /// File, line and column: `nightwatt.toml:7:3`.
         place: String,
         /// What is wrong, and what would be right.
@@ -57,7 +57,7 @@ impl ConfigError {
     /// well.
     pub fn clash(name: &str, text: &str, [key, other]: &[String; 2], message: String) -> Self {
         let mut error = Self::value(name, text, key, message);
-        if let Self::Wrong { excerpt, .. } = &mut error
+        if let Self::Invalid { excerpt, .. } = &mut error
             && let Some((.., shown)) = find_key(text, other).and_then(|span| shown(text, span))
         {
             excerpt.push_str(&shown);
@@ -68,9 +68,9 @@ impl ConfigError {
     fn at(name: &str, text: &str, span: Option<Range<usize>>, message: String) -> Self {
         match span.and_then(|span| shown(text, span)) {
             Some((line, column, excerpt)) => {
-                Self::Wrong { place: format!("{name}:{line}:{column}"), message, excerpt }
+                Self::Invalid { place: format!("{name}:{line}:{column}"), message, excerpt }
             }
-            None => Self::Wrong { place: name.to_owned(), message, excerpt: String::new() },
+            None => Self::Invalid { place: name.to_owned(), message, excerpt: String::new() },
         }
     }
 }

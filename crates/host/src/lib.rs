@@ -11,6 +11,7 @@
 //! - [`calendar`]: events of iCalendar files
 //! - [`text`]: the output of others, made safe to print
 //! - [`explained`]: errors as users read them
+//! - [`lock`]: a mutex, even after a panic
 //! - [`ConfigError`]: what is wrong with a configuration, with the line and an excerpt
 
 pub mod calendar;
@@ -20,6 +21,7 @@ pub mod explained;
 pub mod files;
 pub mod http;
 pub mod oom;
+mod poison;
 pub mod preflight;
 pub mod proc_stat;
 mod real_time;
@@ -30,4 +32,5 @@ pub mod tool;
 
 pub use config_error::ConfigError;
 pub use files::Host;
+pub use poison::lock;
 pub use real_time::within;

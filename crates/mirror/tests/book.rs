@@ -194,7 +194,7 @@ fn the_book_is_mirrored_whole_and_every_page_is_the_servers_own_byte_for_byte() 
     assert!((store.bytes() as usize) < sent / 2, "{} of {sent} bytes", store.bytes());
 
     // Complete, by its own check: a path that no page links to is not there.
-    assert_eq!(planner.completeness().hindrance(), None);
+    assert_eq!(planner.completeness().not_complete(), None);
     assert!(planner.is_absent(&Address::new("/wp-content/x").unwrap()));
     assert!(!planner.is_absent(&Address::new("/ch01-00-getting-started").unwrap()));
 

@@ -14,13 +14,13 @@ mod guests;
 mod habits;
 mod handover;
 mod held;
-mod hindrance;
 mod holds;
 mod in_use;
 mod memory;
 mod orders;
 mod refresh;
 mod settings;
+mod sleep_blocker;
 mod wakes;
 
 use std::time::Duration;
@@ -35,12 +35,12 @@ pub use self::budgets::{BudgetLeft, Payer, SpentBudget};
 use self::crawl::Crawl;
 use self::habits::WakeTime;
 use self::held::Held;
-pub use self::hindrance::Hindrance;
 pub use self::holds::Holder;
 use self::holds::Holds;
 pub use self::memory::Memory;
 pub use self::orders::Order;
 pub use self::settings::Settings;
+pub use self::sleep_blocker::SleepBlocker;
 use super::admission::{self, Cached, ClientClass, Request, Route, Want};
 use super::awake_budget::AwakeBudget;
 use super::lifecycle::{Change, Command, Lifecycle, Phase, Report};
@@ -410,23 +410,23 @@ impl<P: SleepPolicy> PowerManager<P> {
     fn consider_sleep(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.draining = false;
         self.check_at = match self.promise_used(now) {
-            Err(Hindrance::NotAwake) => Mono::NEVER,
-            Err(Hindrance::InFlight(_)) => self.awake_budget.over_at(now.mono),
+            Err(SleepBlocker::NotAwake) => Mono::NEVER,
+            Err(SleepBlocker::InFlight(_)) => self.awake_budget.over_at(now.mono),
             Err(
-                Hindrance::SleepFailed(then)
-                | Hindrance::WokenByOthers(then)
-                | Hindrance::StayAwake(then)
-                | Hindrance::Appointment(then)
-                | Hindrance::MinOn(then)
-                | Hindrance::Quiet(then)
-                | Hindrance::Declined(then)
-                | Hindrance::WakeLoop(then)
-                | Hindrance::Hours(then)
-                | Hindrance::AwakeHours(then)
-                | Hindrance::InUse(Use { until: then, .. }),
+                SleepBlocker::SleepFailed(then)
+                | SleepBlocker::WokenByOthers(then)
+                | SleepBlocker::StayAwake(then)
+                | SleepBlocker::Appointment(then)
+                | SleepBlocker::MinOn(then)
+                | SleepBlocker::Quiet(then)
+                | SleepBlocker::Declined(then)
+                | SleepBlocker::WakeLoop(then)
+                | SleepBlocker::Hours(then)
+                | SleepBlocker::AwakeHours(then)
+                | SleepBlocker::InUse(Use { until: then, .. }),
             ) => then,
             // A request that is not delayed would change it too: `count` looks again.
-            Err(Hindrance::Sla(broken)) => self.sla.changes_at(now, &self.settings.zone, broken),
+            Err(SleepBlocker::Sla(broken)) => self.sla.changes_at(now, &self.settings.zone, broken),
             Ok(promise) => match self.verdict(now, promise) {
                 Verdict::Sleep if self.background > 0 => {
                     // The end of the last one looks again.

@@ -43,6 +43,15 @@ pub struct Driver {
     pub sleeps: bool,
 }
 
+/// A program that a driver runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Program {
+    /// Its name.
+    pub name: &'static str,
+    /// The package of Debian that has it.
+    pub package: &'static str,
+}
+
 /// How a server is woken and put to sleep.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ControllerConfig {
@@ -214,6 +223,27 @@ drivers! {
 impl DriverConfig {
     fn driver(&self) -> &'static Driver {
         DRIVERS.iter().find(|driver| driver.name == self.name()).unwrap_or(&DRIVERS[0])
+    }
+
+    /// The program that it runs, except those that its settings name.
+    pub const fn program(&self) -> Option<Program> {
+        let (name, package) = match self {
+            Self::Wol(_) => ("ip", "iproute2"),
+            Self::Ssh(_) => ("ssh", "openssh-client"),
+            Self::Systemd(_) => ("systemctl", "systemd"),
+            Self::Libvirt(_) => ("virsh", "libvirt-clients"),
+            Self::Ipmi(_) => ("ipmitool", "ipmitool"),
+            Self::Process(_)
+            | Self::Command(_)
+            | Self::Agent(_)
+            | Self::Docker(_)
+            | Self::Podman(_)
+            | Self::Qemu(_)
+            | Self::Redfish(_)
+            | Self::Gpio(_)
+            | Self::Simulated(_) => return None,
+        };
+        Some(Program { name, package })
     }
 
     /// Is what it controls a part of this machine, or nothing but a rehearsal?

@@ -53,7 +53,7 @@ use std::pin::Pin;
 
 use nightwatt_clock::Clock;
 
-pub use drivers::{ContainerOf, ControllerConfig, DRIVERS, Driver, DriverConfig};
+pub use drivers::{ContainerOf, ControllerConfig, DRIVERS, Driver, DriverConfig, Program};
 pub use error::{ConfigError, Error};
 pub use nightwatt_host::tls::Fingerprint;
 

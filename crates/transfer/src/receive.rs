@@ -25,7 +25,7 @@ mod trial;
 pub use folder::Folder;
 pub use pipe::Pipe;
 pub use run::{Gauges, ReceiveError, Received, SILENCE, refuse, run, run_metered};
-pub use session::{Clocks, Outcome, Receiver, SessionError, Standing, Store, StoreError, Wishes};
+pub use session::{Clocks, Options, Outcome, Receiver, SessionError, Standing, Store, StoreError};
 
 #[cfg(test)]
 mod tests;

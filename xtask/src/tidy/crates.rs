@@ -1,5 +1,6 @@
 //! Rules for the crates: what they are called, and which other crates they may use.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::path::Path;
 use std::process::Command;
@@ -145,6 +146,27 @@ pub(super) struct Package {
     uses: Vec<(String, bool)>,
 }
 
+impl Package {
+    /// Its folder in `crates/`, if it is there.
+    pub(super) fn folder(&self) -> Option<&str> {
+        self.manifest.strip_prefix("crates/")?.split('/').next()
+    }
+
+    /// The other crates that it uses: in its code, or only in its tests.
+    pub(super) fn uses(&self, in_tests: bool) -> BTreeSet<&str> {
+        let uses = self.uses.iter().filter(|(_, is_for_tests)| *is_for_tests == in_tests);
+        let names = uses.map(|(name, _)| name.strip_prefix(PREFIX).unwrap_or(name));
+        names.filter(|name| *name != OF_TESTS).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn for_tests(folder: &str, uses: &[(&str, bool)]) -> Self {
+        let uses = uses.iter().map(|(used, in_tests)| (format!("{PREFIX}{used}"), *in_tests));
+        let (name, manifest) = (format!("{PREFIX}{folder}"), format!("crates/{folder}/Cargo.toml"));
+        Self { name, manifest, uses: uses.collect() }
+    }
+}
+
 pub(super) fn read(root: &Path) -> Result<Vec<Package>, Box<dyn Error>> {
     let cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
@@ -233,10 +255,7 @@ mod tests {
     use super::*;
 
     fn found(folder: &str, name: &str, uses: &[(&str, bool)]) -> Vec<&'static str> {
-        let uses =
-            uses.iter().map(|(used, at_will)| (format!("{PREFIX}{used}"), *at_will)).collect();
-        let manifest = format!("crates/{folder}/Cargo.toml");
-        let package = Package { name: name.to_owned(), manifest, uses };
+        let package = Package { name: name.to_owned(), ..Package::for_tests(folder, uses) };
         check(&[package]).iter().map(|finding| finding.rule).collect()
     }
 

@@ -101,14 +101,14 @@ struct Kind {
     why: Option<String>,
     /// What to do about it.
     hint: Option<String>,
-    channels: Vec<Said>,
+    channels: Vec<ChannelReading>,
     /// Remarks: parts that cannot be read, figures that are not plausible.
     remarks: Vec<String>,
 }
 
 /// The reading of a channel.
 #[derive(Debug, Serialize)]
-struct Said {
+struct ChannelReading {
     channel: String,
     scope: Scope,
     kind: &'static str,
@@ -235,9 +235,9 @@ fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, (String, Option<Str
     measured.pop().ok_or_else(|| ("it is gone".to_owned(), None))
 }
 
-fn said(measured: &Measured) -> Vec<Said> {
+fn said(measured: &Measured) -> Vec<ChannelReading> {
     let each = measured.channels.iter().zip(&measured.latest).zip(&measured.totals);
-    let said = each.map(|((channel, latest), totals)| Said {
+    let said = each.map(|((channel, latest), totals)| ChannelReading {
         channel: channel.name.clone(),
         scope: channel.scope,
         kind: if channel.is_modelled { "modelled" } else { "measured" },
@@ -288,7 +288,7 @@ fn text(found: &Found) -> String {
 }
 
 /// A modelled power with no more digits than its accuracy leaves sure, as `run` prints it.
-fn power(watts: f64, said: &Said) -> String {
+fn power(watts: f64, said: &ChannelReading) -> String {
     if said.kind != "modelled" {
         return format!("{watts:.3}");
     }
@@ -322,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_modelled_power_has_the_digits_that_are_sure() {
-        let said = |kind, relative| Said {
+        let said = |kind, relative| ChannelReading {
             channel: "machine".to_owned(),
             scope: Scope::System,
             kind,

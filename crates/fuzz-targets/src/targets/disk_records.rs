@@ -6,7 +6,7 @@ mod memory;
 
 use bytes::Bytes;
 use nightwatt_gateway::disk_cache::log::{Bounds, Log, New};
-use nightwatt_gateway::disk_cache::record::{Day, Kind, Name, Said, body_sum};
+use nightwatt_gateway::disk_cache::record::{Content, Day, Kind, Name, body_sum};
 use nightwatt_gateway::disk_cache::storage::Storage;
 
 use self::memory::Memory;
@@ -21,10 +21,10 @@ pub fn run(input: &[u8]) {
     if let Some((kind, meta)) = input.split_first() {
         let kinds = [Kind::Object, Kind::Renewed, Kind::Forget, Kind::Day];
         if let Some(kind) = kinds.get(usize::from(*kind))
-            && let Some(said) = Said::read(*kind, meta)
+            && let Some(said) = Content::read(*kind, meta)
         {
             let (kind, again) = said.write().expect("it is no longer than it was");
-            assert_eq!(Said::read(kind, &again), Some(said));
+            assert_eq!(Content::read(kind, &again), Some(said));
         }
     }
     // Two segments, and both as a third.

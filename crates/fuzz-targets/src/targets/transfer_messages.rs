@@ -10,7 +10,7 @@ use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::Bill;
 use nightwatt_transfer::pure::paths;
 use nightwatt_transfer::pure::ranges::Ranges;
-use nightwatt_transfer::receive::{Clocks, Outcome, Receiver, Standing, Store, StoreError, Wishes};
+use nightwatt_transfer::receive::{self, Clocks, Outcome, Receiver, Standing, Store, StoreError};
 use nightwatt_transfer::send::{Options, Plan, Session};
 use nightwatt_transfer::wire::{Change, Entry, EntryKind, Message, Stamp, fuzz};
 
@@ -107,11 +107,15 @@ impl Store for Memory {
     fn begin(&mut self, _: [u8; 16]) -> Result<(), StoreError> {
         Ok(())
     }
-    fn prepare(&mut self, entries: Arc<[Entry]>, _: &Wishes) -> Result<Vec<Standing>, StoreError> {
+    fn prepare(
+        &mut self,
+        entries: Arc<[Entry]>,
+        _: &receive::Options,
+    ) -> Result<Vec<Standing>, StoreError> {
         self.0 = entries.to_vec();
         Ok(vec![Standing::Parts(Ranges::default()); entries.len()])
     }
-    fn compared(&mut self, _: &[Entry], _: &Wishes) -> Result<Vec<Change>, StoreError> {
+    fn compared(&mut self, _: &[Entry], _: &receive::Options) -> Result<Vec<Change>, StoreError> {
         Ok(Vec::new())
     }
     fn write(&mut self, place: usize, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {

@@ -36,7 +36,7 @@ pub(super) enum DnsError {
     Unreachable { server: String, why: String },
     /// Its answer is of no use.
     #[error("{server} did not take the record {name}: {why}")]
-    Refused { server: String, name: String, why: message::Wrong },
+    Refused { server: String, name: String, why: message::UpdateError },
     /// It does not know a zone that the name is in.
     #[error("{server} has no zone for {name}")]
     NoZone { server: String, name: String },
@@ -88,7 +88,8 @@ impl<'a> Records<'a> {
         self.store();
         let added = self.change(dns, &record, true).await;
         if let Err(
-            DnsError::NoZone { .. } | DnsError::Refused { why: message::Wrong::Refused(_), .. },
+            DnsError::NoZone { .. }
+            | DnsError::Refused { why: message::UpdateError::Refused(_), .. },
         ) = added
         {
             // It is certainly not there.

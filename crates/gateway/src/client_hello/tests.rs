@@ -36,7 +36,7 @@ fn named(name: &str) -> Vec<u8> {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "what a reading is compared with")]
-fn whole(name: Option<&str>) -> Result<Hello, Wrong> {
+fn whole(name: Option<&str>) -> Result<Hello, HelloError> {
     Ok(Hello::Whole(name.map(str::to_owned)))
 }
 
@@ -70,7 +70,7 @@ fn every_beginning_is_incomplete_and_every_cut_into_records_is_the_same() {
 #[test]
 fn what_is_not_tls_is_known_by_its_first_bytes() {
     for bytes in [&b"G"[..], b"SSH-2.0-OpenSSH", b"\x16\x02", b"\x80\x2e\x01", b"\x15\x03\x01"] {
-        assert_eq!(read(bytes), Err(Wrong::NotTls), "{}", bytes.escape_ascii());
+        assert_eq!(read(bytes), Err(HelloError::NotTls), "{}", bytes.escape_ascii());
     }
 }
 
@@ -93,12 +93,12 @@ fn what_two_readers_may_read_differently_is_refused() {
         ("no cipher suites", message(&[&[3, 3][..], &[7; 32], &[0, 0, 0, 1, 0]].concat())),
         ("half a cipher suite", message(&[&[3, 3][..], &[7; 32], &[0, 0, 1, 9, 1, 0]].concat())),
     ] {
-        assert_eq!(read(&record(&message)), Err(Wrong::Malformed), "{what}");
+        assert_eq!(read(&record(&message)), Err(HelloError::Malformed), "{what}");
     }
     for name in ["", ".", "a.example..", "a..b", "10.0.0.5", "a b", "a\0b", "ä.example", "[::1]"] {
-        assert_eq!(read(&record(&named(name))), Err(Wrong::Malformed), "{name:?}");
+        assert_eq!(read(&record(&named(name))), Err(HelloError::Malformed), "{name:?}");
     }
-    assert_eq!(read(&[22, 3, 1, 0, 0]), Err(Wrong::Malformed), "an empty record");
+    assert_eq!(read(&[22, 3, 1, 0, 0]), Err(HelloError::Malformed), "an empty record");
 }
 
 #[test]
@@ -111,13 +111,13 @@ fn a_dot_at_the_end_is_left_out() {
 fn there_is_an_end_to_what_is_waited_for() {
     assert_eq!(
         read(&[22, 3, 1, 0, 4, 1, 0x00, 0xff, 0xff]),
-        Err(Wrong::TooLong),
+        Err(HelloError::TooLong),
         "64 KiB announced"
     );
-    assert_eq!(read(&[22, 3, 1, 0xff, 0xff]), Err(Wrong::TooLong), "a record of 64 KiB");
+    assert_eq!(read(&[22, 3, 1, 0xff, 0xff]), Err(HelloError::TooLong), "a record of 64 KiB");
     let message = named("git.example.org");
     let one_by_one: Vec<u8> = message.iter().flat_map(|byte| record(&[*byte])).collect();
-    assert_eq!(read(&one_by_one), Err(Wrong::TooLong), "{} records", message.len());
+    assert_eq!(read(&one_by_one), Err(HelloError::TooLong), "{} records", message.len());
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct Labelled {
 
 /// A label that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wrong {
+pub struct LabelError {
     /// Its name.
     pub label: String,
     /// Its value, shortened; empty if it is missing.
@@ -46,9 +46,9 @@ impl<'a> Labels<'a> {
         self.0.labels.get(label).map(|it| it.trim()).filter(|it| !it.is_empty())
     }
 
-    fn wrong(&self, label: &str, why: impl Into<String>) -> Wrong {
+    fn wrong(&self, label: &str, why: impl Into<String>) -> LabelError {
         let value = brief(self.get(label).unwrap_or_default().as_bytes());
-        Wrong { label: label.to_owned(), value, why: why.into() }
+        LabelError { label: label.to_owned(), value, why: why.into() }
     }
 
     /// The parts of a list with commas.
@@ -57,7 +57,7 @@ impl<'a> Labels<'a> {
         parts.map(str::trim).filter(|it| !it.is_empty()).collect()
     }
 
-    fn is_enabled(&self) -> Result<bool, Wrong> {
+    fn is_enabled(&self) -> Result<bool, LabelError> {
         match self.get(ENABLE) {
             None => Ok(false),
             Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
@@ -67,7 +67,7 @@ impl<'a> Labels<'a> {
     }
 
     /// `HOST:PORT` at which the proxy reaches it.
-    fn authority(&self) -> Result<String, Wrong> {
+    fn authority(&self) -> Result<String, LabelError> {
         let Described { published, on_host_network, network_of, .. } = self.0;
         let port = if let Some(text) = self.get(PORT) {
             let port = text.parse().ok().filter(|port: &u16| *port != 0);
@@ -122,7 +122,7 @@ impl<'a> Labels<'a> {
     }
 
     /// What it needs, in the order in which it is started: `nightwatt.needs`, then the rest of its group by name.
-    fn needs(&self, all: &[Described]) -> Result<Vec<String>, Wrong> {
+    fn needs(&self, all: &[Described]) -> Result<Vec<String>, LabelError> {
         let mut needs: Vec<String> = Vec::new();
         for name in self.list(NEEDS) {
             let there = all.iter().find(|it| it.name == name);
@@ -195,7 +195,7 @@ pub fn site(
     template: &Table,
     daemon: &str,
     socket: &str,
-) -> Result<Option<Labelled>, Wrong> {
+) -> Result<Option<Labelled>, LabelError> {
     let labels = Labels(container);
     if !labels.is_enabled()? {
         return Ok(None);
@@ -266,7 +266,7 @@ mod tests {
         }
     }
 
-    fn of(it: &Described, all: &[Described]) -> Result<Option<Labelled>, Wrong> {
+    fn of(it: &Described, all: &[Described]) -> Result<Option<Labelled>, LabelError> {
         let template: Table = "kind = \"app\"\ncompression.enabled = true".parse().unwrap();
         site(it, all, &template, "podman", "/run/podman/podman.sock")
     }

@@ -13,7 +13,7 @@ pub use crate::config::DiskBounds as Bounds;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Day, HEAD, Head, Kind, Meta, Name, PAGE, RecordPlace, Said, body_sum, head_and_meta,
+    Body, Content, Day, HEAD, Head, Kind, Meta, Name, PAGE, RecordPlace, body_sum, head_and_meta,
     segment_head,
 };
 use super::scan::{Found, scan};
@@ -95,8 +95,8 @@ impl<S: Storage> Shared<S> {
         self.storage.read(segment, at, &mut bytes)?;
         let head = bytes.first_chunk::<HEAD>().and_then(Head::read);
         let Some(head) = head.filter(|it| it.is_whole(&bytes, salt, at)) else { return Ok(None) };
-        let meta = match Said::read(head.kind, &bytes[HEAD..]) {
-            Some(Said::Object(meta) | Said::Renewed(meta, _)) if meta.name == *name => meta,
+        let meta = match Content::read(head.kind, &bytes[HEAD..]) {
+            Some(Content::Object(meta) | Content::Renewed(meta, _)) if meta.name == *name => meta,
             _ => return Ok(None),
         };
         let mut body = vec![0; variant.body.length as usize];
@@ -188,7 +188,7 @@ impl<S: Storage> Log<S> {
         let day = Day { cache: day.cache.saturating_add(written.bytes), ..day };
         let done = done.and_then(|()| match written.records + written.carried {
             0 => Ok(0),
-            _ => self.say(&Said::Day(day)).and_then(|()| self.sync()),
+            _ => self.say(&Content::Day(day)).and_then(|()| self.sync()),
         });
         self.shared.index().all_written();
         written.bytes += done.inspect_err(|_| self.current = None)?;
@@ -204,7 +204,7 @@ impl<S: Storage> Log<S> {
     pub fn forget(&mut self, names: &[Name]) -> io::Result<u64> {
         let mut bytes = 0;
         let told = names.iter().try_for_each(|name| {
-            bytes += self.say_with_room(&Said::Forget(name.clone()))?;
+            bytes += self.say_with_room(&Content::Forget(name.clone()))?;
             Ok(())
         });
         match told.and_then(|()| self.sync()) {
@@ -240,7 +240,8 @@ impl<S: Storage> Log<S> {
 
     /// Records what was written on a day. Returns the bytes written.
     pub fn note(&mut self, day: Day) -> io::Result<u64> {
-        let noted = self.say_with_room(&Said::Day(day)).and_then(|bytes| Ok(bytes + self.sync()?));
+        let noted =
+            self.say_with_room(&Content::Day(day)).and_then(|bytes| Ok(bytes + self.sync()?));
         noted.inspect_err(|_| self.current = None)
     }
 
@@ -267,7 +268,7 @@ impl<S: Storage> Log<S> {
         let carried =
             self.make_room(bytes, allowed.saturating_sub(written.bytes + bytes), written)?;
         for (meta, body) in carried {
-            let Some((kind, meta_text)) = Said::Object(meta.clone()).write() else { continue };
+            let Some((kind, meta_text)) = Content::Object(meta.clone()).write() else { continue };
             self.make_room((HEAD + meta_text.len() + body.len()) as u64, 0, written)?;
             self.append(kind, &meta_text, &body, &meta, None, written)?;
             written.carried += 1;
@@ -290,8 +291,8 @@ impl<S: Storage> Log<S> {
         };
         let known = new.known.filter(is_there);
         let (said, body) = match known {
-            Some(body) => (Said::Renewed(new.meta.clone(), body), Bytes::new()),
-            None => (Said::Object(new.meta.clone()), new.body.clone()),
+            Some(body) => (Content::Renewed(new.meta.clone(), body), Bytes::new()),
+            None => (Content::Object(new.meta.clone()), new.body.clone()),
         };
         let (kind, meta) = said.write()?;
         let fits = (HEAD + meta.len() + body.len()) as u64 <= self.bounds.largest();
@@ -333,7 +334,7 @@ impl<S: Storage> Log<S> {
     }
 
     /// Writes a record without a body, if it fits.
-    fn say(&mut self, said: &Said) -> io::Result<()> {
+    fn say(&mut self, said: &Content) -> io::Result<()> {
         // Records of names that were written, and of days, are short.
         let Some((kind, meta)) = said.write() else { return Ok(()) };
         let Current { number, salt, end, synced, .. } = self.current()?;
@@ -343,7 +344,7 @@ impl<S: Storage> Log<S> {
         Ok(())
     }
 
-    fn say_with_room(&mut self, said: &Said) -> io::Result<u64> {
+    fn say_with_room(&mut self, said: &Content) -> io::Result<u64> {
         let bytes = said.write().map_or(0, |(_, meta)| (HEAD + meta.len()) as u64);
         self.make_room(bytes, 0, &mut Written::default())?;
         self.say(said)?;

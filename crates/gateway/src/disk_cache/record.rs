@@ -255,7 +255,7 @@ impl Day {
 
 /// The content of a record.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Said {
+pub enum Content {
     /// An answer whose body follows.
     Object(Meta),
     /// An answer whose body is stored there.
@@ -266,7 +266,7 @@ pub enum Said {
     Day(Day),
 }
 
-impl Said {
+impl Content {
     /// The kind and the metadata to write. Nothing if they would be too long to be read again.
     pub fn write(&self) -> Option<(Kind, Vec<u8>)> {
         let mut out = Vec::new();
@@ -296,7 +296,7 @@ impl Said {
         (out.len() <= LONGEST_META).then_some((kind, out))
     }
 
-    /// Parses what [`Said::write`] wrote; nothing if it is anything else.
+    /// Parses what [`Content::write`] wrote; nothing if it is anything else.
     pub fn read(kind: Kind, meta: &[u8]) -> Option<Self> {
         Self::read_of(kind, meta, false)
     }
@@ -465,22 +465,22 @@ mod tests {
         }
     }
 
-    fn all() -> [Said; 4] {
+    fn all() -> [Content; 4] {
         let body = Body { segment: 3, at: 1 << 40, length: 5, sum: u64::MAX };
         let day = Day { day: 20_780, cache: 1, other: 2 };
-        let forget = Said::Forget(Name::new("blog", "a/"));
-        [Said::Object(meta()), Said::Renewed(meta(), body), forget, Said::Day(day)]
+        let forget = Content::Forget(Name::new("blog", "a/"));
+        [Content::Object(meta()), Content::Renewed(meta(), body), forget, Content::Day(day)]
     }
 
     #[test]
     fn what_was_written_is_read_again_and_no_other_way() {
         for said in all() {
             let (kind, bytes) = said.write().unwrap();
-            assert_eq!(Said::read(kind, &bytes), Some(said.clone()));
+            assert_eq!(Content::read(kind, &bytes), Some(said.clone()));
             for cut in 0..bytes.len() {
-                assert_eq!(Said::read(kind, &bytes[..cut]), None, "{said:?} cut at {cut}");
+                assert_eq!(Content::read(kind, &bytes[..cut]), None, "{said:?} cut at {cut}");
             }
-            assert_eq!(Said::read(kind, &[&bytes[..], b"x"].concat()), None);
+            assert_eq!(Content::read(kind, &[&bytes[..], b"x"].concat()), None);
         }
     }
 
@@ -521,14 +521,14 @@ mod tests {
         let mut long = meta();
         let value = HeaderValue::from_bytes(&vec![b'x'; LONGEST_META]).unwrap();
         long.headers.append("x-long", value);
-        assert_eq!(Said::Object(long).write(), None);
+        assert_eq!(Content::Object(long).write(), None);
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             for kind in Kind::ALL {
-                if let Some(said) = Said::read(kind, &bytes) {
+                if let Some(said) = Content::read(kind, &bytes) {
                     prop_assert!(said.write().is_some());
                 }
             }

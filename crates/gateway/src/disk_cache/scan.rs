@@ -10,7 +10,7 @@ use std::io;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Day, HEAD, Head, Kind, MAGIC, MAGIC_AT, Name, PAGE, SEGMENT_HEAD, Said, is_earlier,
+    Body, Content, Day, HEAD, Head, Kind, MAGIC, MAGIC_AT, Name, PAGE, SEGMENT_HEAD, is_earlier,
     salt_of,
 };
 use super::storage::Storage;
@@ -51,7 +51,7 @@ struct Scan<'a, S> {
 struct Event {
     at: u64,
     head: Head,
-    said: Said,
+    said: Content,
 }
 
 /// What is at an offset.
@@ -220,7 +220,7 @@ impl<S: Storage> Scan<'_, S> {
         if head.length() > length - at {
             return Ok(There::Torn);
         }
-        let said = Said::read(head.kind, &bytes[HEAD..]);
+        let said = Content::read(head.kind, &bytes[HEAD..]);
         Ok(said.map_or(nothing, |said| There::Record(Box::new(Event { at, head, said }))))
     }
 
@@ -249,16 +249,16 @@ impl<S: Storage> Scan<'_, S> {
     fn take(&mut self, segment: u64, Event { at, head, said }: Event) {
         let record = Spot { segment, at, length: HEAD as u32 + head.meta };
         let (meta, body) = match said {
-            Said::Object(meta) => {
+            Content::Object(meta) => {
                 let at = at + u64::from(record.length);
                 (meta, Body { segment, at, length: head.body, sum: head.body_sum })
             }
-            Said::Renewed(meta, body) => (meta, body),
-            Said::Forget(name) => {
+            Content::Renewed(meta, body) => (meta, body),
+            Content::Forget(name) => {
                 self.forgotten.insert(name);
                 return;
             }
-            Said::Day(day) => {
+            Content::Day(day) => {
                 self.found.day.get_or_insert(day);
                 return;
             }

@@ -71,14 +71,14 @@ fn only_an_answer_to_this_question_with_this_key_is_believed() {
     let good = answer(&code, 7, SIGNER.now);
     assert_eq!(read(&good).unwrap().is_for(7), Ok(()));
     assert_eq!(verify(&good, &code, &SIGNER), Ok(()));
-    assert_eq!(read(&good).unwrap().is_for(8), Err(Wrong::Other));
-    assert_eq!(verify(&good, &[0; 32], &SIGNER), Err(Wrong::Unsigned), "another question");
+    assert_eq!(read(&good).unwrap().is_for(8), Err(UpdateError::Other));
+    assert_eq!(verify(&good, &[0; 32], &SIGNER), Err(UpdateError::Unsigned), "another question");
     let other = Signer { secret: b"other", ..SIGNER };
-    assert_eq!(verify(&good, &code, &other), Err(Wrong::Unsigned));
+    assert_eq!(verify(&good, &code, &other), Err(UpdateError::Unsigned));
     let other = Signer { name: "other.example", ..SIGNER };
-    assert_eq!(verify(&good, &code, &other), Err(Wrong::Unsigned));
+    assert_eq!(verify(&good, &code, &other), Err(UpdateError::Unsigned));
     let late = Signer { now: SIGNER.now + 301, ..SIGNER };
-    assert_eq!(verify(&good, &code, &late), Err(Wrong::Clock));
+    assert_eq!(verify(&good, &code, &late), Err(UpdateError::Clock));
     // The number is checked by `is_for`, and the lifetime of a signature means nothing.
     let lifetime = read(&good).unwrap().records[0].at + 13 + 4;
     let is_covered = |at: &usize| *at > 1 && !(lifetime..lifetime + 4).contains(at);
@@ -124,16 +124,16 @@ fn a_wrong_clock_and_refusals_without_a_signature_are_told_apart_from_others() {
     let code = sign(&mut message, &SIGNER);
     let check = |answer: &[u8]| check(answer, 7, &code, &SIGNER);
     assert_eq!(check(&answer(&code, 7, SIGNER.now)), Ok(()));
-    assert_eq!(check(&answer(&code, 8, SIGNER.now)), Err(Wrong::Other));
-    assert_eq!(check(&bad_time(&code, 7, SIGNER.now + 4000)), Err(Wrong::Clock));
+    assert_eq!(check(&answer(&code, 8, SIGNER.now)), Err(UpdateError::Other));
+    assert_eq!(check(&bad_time(&code, 7, SIGNER.now + 4000)), Err(UpdateError::Clock));
     for refusal in [5, 9] {
         let header = [7, 1 << 15 | UPDATE | refusal, 0, 0, 0, 0];
         let signed = check(&coded(&code, &header, SIGNER.now));
-        assert!(matches!(signed, Err(Wrong::Refused(_))), "{signed:?}");
+        assert!(matches!(signed, Err(UpdateError::Refused(_))), "{signed:?}");
         let mut unsigned = Vec::new();
         put(&mut unsigned, &header);
         let unsigned = check(&unsigned);
-        assert!(matches!(unsigned, Err(Wrong::RefusedUnsigned(_))), "{unsigned:?}");
+        assert!(matches!(unsigned, Err(UpdateError::RefusedUnsigned(_))), "{unsigned:?}");
     }
 }
 

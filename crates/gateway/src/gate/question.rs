@@ -38,7 +38,7 @@ pub(super) fn host(asked: &Parts) -> String {
 
 /// What is wrong with a question.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Wrong {
+pub(super) enum QuestionError {
     /// The proxy asks in a wrong way, and will for every request.
     Proxy(&'static str),
     /// The client's request is not valid.
@@ -46,10 +46,10 @@ pub(super) enum Wrong {
 }
 
 /// The head of the request that a question is about.
-pub(super) fn read(asked: &Parts) -> Result<Parts, Wrong> {
+pub(super) fn read(asked: &Parts) -> Result<Parts, QuestionError> {
     let bytes = |name: &HeaderName, text| match asked.headers.get(name) {
         Some(value) => Ok(value.as_bytes()),
-        None => Err(Wrong::Proxy(text)),
+        None => Err(QuestionError::Proxy(text)),
     };
     let uri = bytes(
         &URI,
@@ -71,15 +71,15 @@ pub(super) fn read(asked: &Parts) -> Result<Parts, Wrong> {
     let last = last.and_then(|value| value.as_bytes().rsplit(|byte| *byte == b',').next());
     let last = last.and_then(|it| std::str::from_utf8(it).ok());
     if last.and_then(address::read).is_none() {
-        return Err(Wrong::Proxy(
+        return Err(QuestionError::Proxy(
             "X-Forwarded-For does not end with an address: have the proxy set it (docs/gates.md).",
         ));
     }
     let method = Method::from_bytes(method)
-        .map_err(|_| Wrong::Client("X-Forwarded-Method is no method of HTTP."))?;
+        .map_err(|_| QuestionError::Client("X-Forwarded-Method is no method of HTTP."))?;
     let target = Uri::try_from(uri).ok().and_then(|uri| uri.path_and_query().cloned());
     let target = target.filter(|target| target.as_str().starts_with('/'));
-    let target = target.ok_or(Wrong::Client(
+    let target = target.ok_or(QuestionError::Client(
         "X-Forwarded-Uri is no target of a request: it begins with a slash.",
     ))?;
     let (mut told, ()) = Request::new(()).into_parts();
@@ -137,7 +137,7 @@ mod tests {
     fn what_is_missing_is_named() {
         for missing in ["X-Forwarded-For", "X-Forwarded-Method", "X-Forwarded-Uri"] {
             let rest: Vec<_> = TRAEFIK.into_iter().filter(|(name, _)| *name != missing).collect();
-            let Err(Wrong::Proxy(text)) = read(&asked(&rest)) else { panic!("{missing}") };
+            let Err(QuestionError::Proxy(text)) = read(&asked(&rest)) else { panic!("{missing}") };
             assert!(text.contains(&format!("without {missing}")), "{text}");
         }
     }
@@ -148,7 +148,9 @@ mod tests {
         fields[5].1 = "http://elsewhere/x?y";
         assert_eq!(read(&asked(&fields)).unwrap().uri.to_string(), "/x?y");
         fields[5].1 = "*";
-        let Err(Wrong::Client(text)) = read(&asked(&fields)) else { panic!("it is no path") };
+        let Err(QuestionError::Client(text)) = read(&asked(&fields)) else {
+            panic!("it is no path")
+        };
         assert!(text.contains("begins with a slash"));
     }
 
@@ -164,7 +166,7 @@ mod tests {
         assert_eq!(umlaut.uri.path_and_query().unwrap().as_str(), "/ä?ö");
         for (name, value) in [("x-forwarded-uri", &b"/\xff"[..]), ("x-forwarded-method", b"G\xffT")]
         {
-            assert!(matches!(with(name, value), Err(Wrong::Client(_))), "{name}");
+            assert!(matches!(with(name, value), Err(QuestionError::Client(_))), "{name}");
         }
     }
 
@@ -187,7 +189,7 @@ mod tests {
             assert!(with(good).is_ok(), "{good:?}");
         }
         for bad in [&[&b"203.0.113.9, unknown"[..]][..], &[b"203.0.113.9", b"\xff"], &[b""]] {
-            assert!(matches!(with(bad), Err(Wrong::Proxy(_))), "{bad:?}");
+            assert!(matches!(with(bad), Err(QuestionError::Proxy(_))), "{bad:?}");
         }
     }
 

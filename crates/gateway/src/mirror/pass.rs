@@ -107,7 +107,7 @@ impl<'a> Pass<'a> {
         let site = &self.serving.sites[self.site];
         // Under all hosts that clients use.
         let bases: Vec<String> =
-            site.wishes.bases().into_iter().chain([self.open.base.key()]).collect();
+            site.prefetch_queue.bases().into_iter().chain([self.open.base.key()]).collect();
         let keys = forgotten.iter().flat_map(|address| {
             bases.iter().filter_map(|base| site.rules.key.key(base, address.as_str()))
         });

@@ -66,8 +66,8 @@ impl Mirror {
         let (coverage, own) = (open.coverage().clone(), *open.own_use());
         let plan = open.plan();
         let reasons = plan.reasons().into_iter();
-        let hindrance = plan.completeness().hindrance();
-        let hindrance = hindrance.filter(|it| *it != NotComplete::NotWanted);
+        let not_complete = plan.completeness().not_complete();
+        let not_complete = not_complete.filter(|it| *it != NotComplete::NotWanted);
         MirrorStatus {
             url: Some(open.base.url()),
             pages,
@@ -77,7 +77,7 @@ impl Mirror {
             last_pass_s_ago: plan.last_whole().map(ago),
             is_running: plan.is_running(),
             not_mirrored: reasons.map(|it| (it.reason.token().to_owned(), it.count)).collect(),
-            not_complete: hindrance.map(|it| it.to_string()),
+            not_complete: not_complete.map(|it| it.to_string()),
             coverage: coverage.share(now),
             requests: coverage.requests(now),
             own_wakeups: own.wakeups,

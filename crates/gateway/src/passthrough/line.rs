@@ -4,10 +4,11 @@ use std::io::ErrorKind;
 use std::net::Shutdown;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::BytesMut;
+use nightwatt_host::lock;
 use nightwatt_policy::lifecycle::Phase;
 use nightwatt_policy::passage::{Activity, Due};
 use socket2::SockRef;
@@ -55,10 +56,6 @@ impl std::convert::From<Outcome> for Cut {
     fn from(outcome: Outcome) -> Self {
         Self::Off(outcome)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<'a> Line<'a> {

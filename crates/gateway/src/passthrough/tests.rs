@@ -1,14 +1,14 @@
 use super::*;
 
-fn door(services: &str) -> PassthroughListener {
+fn listener(services: &str) -> PassthroughListener {
     let text = format!(
         "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
          power.simulated = {{}}\n{services}"
     );
     let config = Config::parse(&text, "test").unwrap_or_else(|error| panic!("{error}"));
-    let mut doors = PassthroughListener::all(&config);
-    assert_eq!(doors.len(), 1);
-    Arc::into_inner(doors.remove(0).1).unwrap()
+    let mut listeners = PassthroughListener::all(&config);
+    assert_eq!(listeners.len(), 1);
+    Arc::into_inner(listeners.remove(0).1).unwrap()
 }
 
 fn service(name: &str, sni: &str) -> String {
@@ -19,7 +19,7 @@ fn service(name: &str, sni: &str) -> String {
 
 #[test]
 fn a_whole_name_goes_before_a_star_and_a_star_before_nobody() {
-    let door = door(
+    let listener = listener(
         &[
             service("stars", r#"["*.example.org"]"#),
             service("git", r#"["Git.example.org", "git.example.net"]"#),
@@ -36,21 +36,21 @@ fn a_whole_name_goes_before_a_star_and_a_star_before_nobody() {
         (Some("example.org"), 2),
         (None, 2),
     ] {
-        assert_eq!(door.service(name), Some(expected), "{name:?}");
+        assert_eq!(listener.service(name), Some(expected), "{name:?}");
     }
 }
 
 #[test]
 fn without_a_default_nobody_has_what_nobody_named() {
-    let door = door(&service("git", r#"["git.example.org"]"#));
-    assert!(door.asks());
-    assert_eq!((door.service(None), door.service(Some("x.example"))), (None, None));
+    let listener = listener(&service("git", r#"["git.example.org"]"#));
+    assert!(listener.asks());
+    assert_eq!((listener.service(None), listener.service(Some("x.example"))), (None, None));
 }
 
 #[test]
 fn where_nobody_has_names_nobody_is_asked() {
-    let door = door(&service("all", "[]"));
-    assert_eq!((door.asks(), door.service(None)), (false, Some(0)));
+    let listener = listener(&service("all", "[]"));
+    assert_eq!((listener.asks(), listener.service(None)), (false, Some(0)));
 }
 
 #[test]

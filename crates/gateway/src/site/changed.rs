@@ -56,8 +56,8 @@ impl Site {
         let rules = site.cache_rules(&scenario);
         let keeps_store =
             self.rules == rules && self.scenario.cache == scenario.cache && old.path == site.path;
-        let (store, wishes) = if keeps_store {
-            (Arc::clone(&self.store), Arc::clone(&self.wishes))
+        let (store, prefetch_queue) = if keeps_store {
+            (Arc::clone(&self.store), Arc::clone(&self.prefetch_queue))
         } else {
             (super::store(site, &scenario, common), Arc::default())
         };
@@ -69,7 +69,7 @@ impl Site {
             pool: self.pool.clone(),
             store,
             refresher: Arc::clone(&self.refresher),
-            wishes,
+            prefetch_queue,
             mirror: self.next_mirror(site, &rules, common),
             rules,
             shared_fetches: Arc::clone(&self.shared_fetches),

@@ -12,7 +12,7 @@ use nightwatt_httpcache::sharing::FieldNames;
 use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_policy::manager::AdmissionRequest;
 
-use super::Asked;
+use super::SiteRequest;
 use crate::access::Answered;
 use crate::accounting::{CLIENT_LEFT, How, close};
 use crate::admittance::{self, Comer, Denial, Refused, Shown};
@@ -139,7 +139,7 @@ const fn how(class: ClientClass, rule: &'static str) -> How {
     How { rule: Some(rule), ..How::by_itself(class, Answered::Denied) }
 }
 
-impl Asked<'_> {
+impl SiteRequest<'_> {
     /// Whether its client may wake the server.
     pub(super) fn may_wake(&self) -> bool {
         let admittance = self.site().admittance.as_ref();

@@ -4,7 +4,7 @@ use http::header::CACHE_CONTROL;
 use http::{HeaderValue, Response};
 use nightwatt_http1::Incoming;
 
-use super::Asked;
+use super::SiteRequest;
 use crate::access::Answered;
 use crate::accounting::How;
 use crate::body::Answer;
@@ -12,7 +12,7 @@ use crate::https;
 use crate::paths::PathRule;
 use crate::request_rules::OwnPath;
 
-impl Asked<'_> {
+impl SiteRequest<'_> {
     /// Answers a request.
     pub(super) async fn answer(&self, body: Incoming) -> (Response<Answer>, How) {
         let site = self.site();

@@ -7,13 +7,13 @@ use nightwatt_httpcache::{CacheKey, Stored, Usability};
 use nightwatt_policy::admission::{Cached, ClientClass, Want};
 use nightwatt_policy::lifecycle::Phase;
 
-use super::Asked;
+use super::SiteRequest;
 use crate::access::Answered;
 use crate::body::Answer;
 use crate::hit::{Found, head_of};
 use crate::mirror::{AnsweredRequest, CacheRequest, Mirror, MirrorRequest};
 
-impl Asked<'_> {
+impl SiteRequest<'_> {
     /// The mirror's answer while the server is not awake, unless a cache has a better one.
     pub(super) async fn mirrored(
         &self,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::{Response, StatusCode};
 
-use super::{Asked, CacheLookup};
+use super::{CacheLookup, SiteRequest};
 use crate::access::Answered;
 use crate::answers;
 use crate::body::Answer;
@@ -13,7 +13,7 @@ use crate::exchange::Exchange;
 use crate::hold::Spool;
 use crate::pool::{Offer, Placed, Seat, ServerPool};
 
-impl Asked<'_> {
+impl SiteRequest<'_> {
     /// Finds a place for an exchange, if its site has a pool; returns whether it had to wait.
     pub(super) async fn first_place(
         &self,

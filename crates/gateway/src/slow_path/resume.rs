@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{Request, Response};
 use nightwatt_http1::Incoming;
 
-use super::{Asked, CacheLookup, Client};
+use super::{CacheLookup, Client, SiteRequest};
 use crate::access::Answered;
 use crate::accounting::{How, close};
 use crate::body::Answer;
@@ -29,7 +29,7 @@ pub(crate) async fn resume(
     let names = question::drop_what_is_not_passed_on(&mut parts.headers, facts.trusted);
     let mut client = Client { serving: &serving, index, facts: &facts, class, stays: false };
     let (response, answered) = {
-        let asked = Asked::new(&serving, index, &facts, &parts, class, names);
+        let asked = SiteRequest::new(&serving, index, &facts, &parts, class, names);
         let lookup = CacheLookup { key: asked.cache_key(), found: None };
         let phase = asked.site().supervisor.phase();
         let spool = Spool::unkept(body);

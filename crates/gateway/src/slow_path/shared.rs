@@ -10,7 +10,7 @@ use nightwatt_httpcache::{CacheKey, Filler};
 use nightwatt_policy::lifecycle::Phase;
 use tokio::sync::watch;
 
-use super::{Asked, CacheLookup};
+use super::{CacheLookup, SiteRequest};
 use crate::exchange::Exchange;
 use crate::forward::Forwarding;
 use crate::hit::Found;
@@ -18,7 +18,7 @@ use crate::refresh_queue::Wanted;
 use crate::shared_fetches::SharedFetch;
 use crate::store::Requester;
 
-impl Asked<'_> {
+impl SiteRequest<'_> {
     /// Whether the answer suits every anonymous client.
     pub(super) fn is_anybodys(&self) -> bool {
         let is_whole = !self.parts.headers.contains_key(RANGE);
@@ -69,7 +69,7 @@ impl Asked<'_> {
             && site.scenario.cache.warm_up_crawlers
             && site.warms_up()
         {
-            site.wishes.add(key, &self.parts.headers, self.facts.budget);
+            site.prefetch_queue.add(key, &self.parts.headers, self.facts.budget);
         }
     }
 

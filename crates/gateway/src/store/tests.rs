@@ -183,7 +183,7 @@ fn what_is_forgotten_is_not_brought_back_by_an_older_answer() {
     change.store(object("/a", 1));
     assert!(hits(&store, "/a"));
     drop((before, other, after, old, change));
-    assert!(store.state().asked.is_empty());
+    assert!(store.state().in_flight.is_empty());
 }
 
 #[test]

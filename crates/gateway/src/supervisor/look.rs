@@ -5,7 +5,7 @@ use std::time::Duration;
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::ledger::Hour;
 use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::{Hindrance, Memory};
+use nightwatt_policy::manager::{Memory, SleepBlocker};
 use nightwatt_policy::sla::SlaUse;
 
 use super::Supervisor;
@@ -36,7 +36,7 @@ pub(crate) struct SupervisorStatus {
     /// Requests held.
     pub(crate) held: usize,
     /// What keeps it awake.
-    pub(crate) hindrance: Option<Hindrance>,
+    pub(crate) sleep_blocker: Option<SleepBlocker>,
     /// In how long it is woken for the hours in which it is to be awake.
     pub(crate) awake_hours_in: Option<Duration>,
     /// Its last reason for not sleeping.
@@ -49,7 +49,7 @@ pub(crate) struct SupervisorStatus {
     pub(crate) wake_time: Duration,
     /// How long the policy has watched requests, if it learns and has seen any.
     pub(crate) learned_from: Option<Duration>,
-    /// Now, on the clock of `hindrance`.
+    /// Now, on the clock of `sleep_blocker`.
     pub(crate) now: Mono,
 }
 
@@ -77,7 +77,7 @@ impl Supervisor {
             tunnels,
             background,
             held: server.held(),
-            hindrance: server.kept_awake_by(now),
+            sleep_blocker: server.kept_awake_by(now),
             awake_hours_in: server.awake_hours_in(now),
             wake_loops: server.wake_loops(),
             wake_time: server.expected_wake_time(),

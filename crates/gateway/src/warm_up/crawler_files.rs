@@ -27,7 +27,7 @@ impl Period<'_> {
     pub(super) async fn fetch_crawler_files(&self) {
         let site = self.site();
         let [with_gzip, plain] = OWN_ENCODINGS;
-        for base in site.wishes.bases() {
+        for base in site.prefetch_queue.bases() {
             let Some(robots) = site.rules.key.key(&base, ROBOTS) else { continue };
             // Without a coding, since it is parsed here; and with one, for clients that accept it.
             let orders = [plain, with_gzip].map(|coding| Order::fetch(robots.clone(), coding));

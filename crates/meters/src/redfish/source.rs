@@ -65,7 +65,7 @@ const CONTRADICTION: (f64, f64) = (1.5, 25.0);
 
 /// What a supply says.
 #[derive(Debug, Clone)]
-struct Said {
+struct SupplyReading {
     name: String,
     /// Its place in the list of an older `Power`.
     number: usize,
@@ -91,7 +91,7 @@ fn input(value: &Value, pointer: &str) -> Result<Watts, String> {
 }
 
 /// What the supplies say in all; where one does not tell it, the sum would be too small.
-fn sum(supplies: &[Said]) -> Result<Watts, String> {
+fn sum(supplies: &[SupplyReading]) -> Result<Watts, String> {
     let each = supplies.iter().map(|supply| {
         supply.input.clone().map_err(|what| {
             format!(
@@ -109,7 +109,7 @@ fn sum(supplies: &[Said]) -> Result<Watts, String> {
 }
 
 /// Why what the supplies say is not believed; `others` are other figures of the same power.
-fn doubt(supplies: &[Said], others: &[(&str, Watts)]) -> Option<String> {
+fn doubt(supplies: &[SupplyReading], others: &[(&str, Watts)]) -> Option<String> {
     let over = supplies.iter().find_map(|supply| {
         let (input, rating) = (supply.input.as_ref().ok()?, supply.rating?);
         (input.get() > LOSSES * rating.get())
@@ -144,8 +144,8 @@ fn control(power: &Value) -> Result<Watts, String> {
 /// All that a chassis tells.
 #[derive(Debug, Default)]
 struct Told {
-    supplies: Vec<(Metrics, Said)>,
-    old_supplies: Vec<Said>,
+    supplies: Vec<(Metrics, SupplyReading)>,
+    old_supplies: Vec<SupplyReading>,
     environment: Option<(String, Watts)>,
     control: Option<Watts>,
     power: Option<String>,
@@ -210,7 +210,7 @@ impl Told {
             let place = metrics.unwrap_or_default();
             self.supplies.push((
                 Metrics { name: name.clone(), place, rating },
-                Said { name, number: 0, input, rating },
+                SupplyReading { name, number: 0, input, rating },
             ));
         }
     }
@@ -222,7 +222,7 @@ impl Told {
         self.control.map(|watts| ("PowerControl", watts)).into_iter().chain(environment).collect()
     }
 
-    fn said(&self) -> Vec<Said> {
+    fn said(&self) -> Vec<SupplyReading> {
         self.supplies.iter().map(|(_, said)| said.clone()).collect()
     }
 }
@@ -286,7 +286,7 @@ impl Source {
         let mut of = |metrics: &Metrics| {
             let value = service.get(&metrics.place, until)?;
             let (name, input) = (metrics.name.clone(), input(&value, INPUT));
-            let said = Said { name, number: 0, input, rating: metrics.rating };
+            let said = SupplyReading { name, number: 0, input, rating: metrics.rating };
             let doubt = doubt(std::slice::from_ref(&said), &[]);
             let input = doubt.map_or(said.input, |why| Err(format!("{why}: it is not believed")));
             input.map_err(|what| service.device.nonsense(&metrics.place, &what))
@@ -345,8 +345,9 @@ impl Told {
 
     /// Every supply that tells its input and can be believed, as a part.
     fn each_supply(&self) -> Vec<Place> {
-        let good =
-            |said: &Said| said.input.is_ok() && doubt(std::slice::from_ref(said), &[]).is_none();
+        let good = |said: &SupplyReading| {
+            said.input.is_ok() && doubt(std::slice::from_ref(said), &[]).is_none()
+        };
         let new = self.supplies.iter().filter(|(_, said)| good(said));
         let new: Vec<Place> = new.map(|(metrics, _)| Place::Supply(metrics.clone())).collect();
         if !new.is_empty() {
@@ -354,7 +355,7 @@ impl Told {
         }
         let Some(power) = &self.power else { return Vec::new() };
         let old = self.old_supplies.iter().filter(|said| good(said));
-        let place = |said: &Said| {
+        let place = |said: &SupplyReading| {
             let (power, name) = (power.clone(), said.name.clone());
             Place::OldSupply { power, name, number: said.number }
         };
@@ -374,13 +375,13 @@ fn rating(supply: &Value) -> Option<Watts> {
 }
 
 /// What each supply of an older `Power` says that is there.
-fn said_of_old(power: &Value) -> Vec<Said> {
+fn said_of_old(power: &Value) -> Vec<SupplyReading> {
     let supplies = power["PowerSupplies"].as_array().into_iter().flatten().take(MOST_SUPPLIES);
     let there = supplies.enumerate().filter(|(_, supply)| is_there(supply));
     there
         .map(|(number, supply)| {
             let name = supply["MemberId"].as_str().map(str::to_owned);
-            Said {
+            SupplyReading {
                 name: name.unwrap_or_else(|| format!("supply-{number}")),
                 number,
                 input: input(supply, "/PowerInputWatts"),

@@ -47,7 +47,7 @@ pub struct PassQuality {
 #[derive(Clone, Debug, Default)]
 pub struct Completeness {
     wanted: bool,
-    hindrance: Option<NotComplete>,
+    not_complete: Option<NotComplete>,
     /// A path that exists after all.
     refuted_by: Option<Address>,
     /// An unsafe request came while a pass was running.
@@ -61,7 +61,7 @@ pub struct Completeness {
 impl Completeness {
     /// Before any pass.
     pub fn new(wanted: bool) -> Self {
-        Self { wanted, hindrance: Some(NotComplete::NoPass), ..Self::default() }
+        Self { wanted, not_complete: Some(NotComplete::NoPass), ..Self::default() }
     }
 
     /// Notes an address that is mirrored, or that a page links to, whatever becomes of it.
@@ -127,7 +127,7 @@ impl Completeness {
         {
             self.refuted_by = None;
         }
-        self.hindrance = match quality {
+        self.not_complete = match quality {
             PassQuality { had_errors: true, .. } => Some(NotComplete::Errors),
             PassQuality { reached_bound: true, .. } => Some(NotComplete::Bounds),
             _ if self.changed_during_pass => Some(NotComplete::Changed),
@@ -138,8 +138,8 @@ impl Completeness {
     /// A client has changed something.
     pub fn changed(&mut self) {
         self.changed_during_pass = true;
-        if self.hindrance.is_none() {
-            self.hindrance = Some(NotComplete::Changed);
+        if self.not_complete.is_none() {
+            self.not_complete = Some(NotComplete::Changed);
         }
     }
 
@@ -159,21 +159,21 @@ impl Completeness {
     }
 
     /// Why a path that is not mirrored is not answered with 404, if it is not.
-    pub fn hindrance(&self) -> Option<NotComplete> {
+    pub fn not_complete(&self) -> Option<NotComplete> {
         if !self.wanted {
             return Some(NotComplete::NotWanted);
         }
         let refuted = self.refuted_by.is_some().then_some(NotComplete::Refuted);
-        refuted.or(self.hindrance)
+        refuted.or(self.not_complete)
     }
 
     /// Whether an address is one that does not exist for all the mirror knows. Ask this only of an address
     /// that is not mirrored.
     pub fn is_absent(&self, address: &Address) -> bool {
-        self.hindrance().is_none() && self.would_be_absent(address)
+        self.not_complete().is_none() && self.would_be_absent(address)
     }
 
-    /// The same without the hindrance: what is worth a sample while the server is awake.
+    /// The same without the reason why not: what is worth a sample while the server is awake.
     pub fn would_be_absent(&self, address: &Address) -> bool {
         let path = address.path();
         let is_ours_to_judge = self.wanted && !path.starts_with("/.well-known/");
@@ -181,14 +181,14 @@ impl Completeness {
         is_ours_to_judge && !self.known.contains(&hash(&folded)) && !self.is_below_unread(&folded)
     }
 
-    /// What holds across a restart: the hindrance, and what refuted it.
+    /// What holds across a restart: why it is not complete, and what refuted it.
     pub fn saved(&self) -> SavedCompleteness {
-        SavedCompleteness { hindrance: self.hindrance, refuted_by: self.refuted_by.clone() }
+        SavedCompleteness { not_complete: self.not_complete, refuted_by: self.refuted_by.clone() }
     }
 
     /// Takes over what was saved. The known paths are not in it: [`Completeness::knows`] is told them again.
     pub fn restore(&mut self, saved: SavedCompleteness) {
-        self.hindrance = saved.hindrance;
+        self.not_complete = saved.not_complete;
         self.refuted_by = saved.refuted_by;
     }
 }
@@ -196,13 +196,14 @@ impl Completeness {
 /// What is saved of a [`Completeness`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedCompleteness {
-    hindrance: Option<NotComplete>,
+    #[serde(rename = "hindrance")]
+    not_complete: Option<NotComplete>,
     refuted_by: Option<Address>,
 }
 
 impl Default for SavedCompleteness {
     fn default() -> Self {
-        Self { hindrance: Some(NotComplete::NoPass), refuted_by: None }
+        Self { not_complete: Some(NotComplete::NoPass), refuted_by: None }
     }
 }
 
@@ -282,17 +283,17 @@ mod tests {
     #[test]
     fn only_after_a_whole_pass_without_errors_or_bounds() {
         let mut completeness = Completeness::new(true);
-        assert_eq!(completeness.hindrance(), Some(NotComplete::NoPass));
+        assert_eq!(completeness.not_complete(), Some(NotComplete::NoPass));
         completeness.pass_ended(PassQuality { had_errors: true, ..GOOD });
-        assert_eq!(completeness.hindrance(), Some(NotComplete::Errors));
+        assert_eq!(completeness.not_complete(), Some(NotComplete::Errors));
         completeness.pass_ended(PassQuality { reached_bound: true, ..GOOD });
-        assert_eq!(completeness.hindrance(), Some(NotComplete::Bounds));
+        assert_eq!(completeness.not_complete(), Some(NotComplete::Bounds));
         assert!(!completeness.is_absent(&at("/x")));
         completeness.pass_ended(GOOD);
         assert!(completeness.is_absent(&at("/x")));
         let mut unwanted = Completeness::new(false);
         unwanted.pass_ended(GOOD);
-        assert_eq!(unwanted.hindrance(), Some(NotComplete::NotWanted));
+        assert_eq!(unwanted.not_complete(), Some(NotComplete::NotWanted));
         assert!(!unwanted.is_absent(&at("/x")));
     }
 
@@ -300,14 +301,18 @@ mod tests {
     fn a_change_ends_it_until_the_next_pass_that_began_after_it() {
         let mut completeness = complete(&["/"]);
         completeness.changed();
-        assert_eq!(completeness.hindrance(), Some(NotComplete::Changed));
+        assert_eq!(completeness.not_complete(), Some(NotComplete::Changed));
         completeness.pass_begins();
         completeness.changed();
         completeness.pass_ended(GOOD);
-        assert_eq!(completeness.hindrance(), Some(NotComplete::Changed), "it came during the pass");
+        assert_eq!(
+            completeness.not_complete(),
+            Some(NotComplete::Changed),
+            "it came during the pass"
+        );
         completeness.pass_begins();
         completeness.pass_ended(GOOD);
-        assert_eq!(completeness.hindrance(), None);
+        assert_eq!(completeness.not_complete(), None);
     }
 
     #[test]
@@ -341,16 +346,16 @@ mod tests {
         let hidden = at("/hidden");
         assert!(completeness.is_absent(&hidden));
         completeness.refuted(&hidden);
-        assert_eq!(completeness.hindrance(), Some(NotComplete::Refuted));
+        assert_eq!(completeness.not_complete(), Some(NotComplete::Refuted));
         completeness.pass_begins();
         completeness.pass_ended(GOOD);
-        assert_eq!(completeness.hindrance(), Some(NotComplete::Refuted));
+        assert_eq!(completeness.not_complete(), Some(NotComplete::Refuted));
         completeness.knows(&hidden);
         completeness.pass_ended(GOOD);
-        assert_eq!(completeness.hindrance(), None);
+        assert_eq!(completeness.not_complete(), None);
         completeness.refuted(&at("/other"));
         completeness.resume();
-        assert_eq!(completeness.hindrance(), None);
+        assert_eq!(completeness.not_complete(), None);
     }
 
     #[test]
@@ -377,9 +382,9 @@ mod tests {
         let json = serde_json::to_string(&before.saved()).unwrap();
         let mut after = Completeness::new(true);
         after.restore(serde_json::from_str(&json).unwrap());
-        assert_eq!(after.hindrance(), Some(NotComplete::Refuted));
+        assert_eq!(after.not_complete(), Some(NotComplete::Refuted));
         after.resume();
-        assert_eq!(after.hindrance(), None);
+        assert_eq!(after.not_complete(), None);
     }
 
     #[test]

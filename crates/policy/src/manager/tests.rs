@@ -198,7 +198,7 @@ fn in_hours_in_which_it_is_not_to_sleep_it_stays_awake_and_is_not_woken_for_them
     story.ask(3 * 3600);
     story.until(3 * 3600 + 1800);
     let ends = Mono::from_secs(4 * 3600);
-    assert_eq!(story.manager.hindrance(story.now), Some(Hindrance::Hours(ends)));
+    assert_eq!(story.manager.sleep_blocker(story.now), Some(SleepBlocker::Hours(ends)));
     story.until(4 * 3600 + 1799);
     assert_eq!(story.manager.phase(), Phase::Awake);
     story.until(4 * 3600 + 1800);
@@ -346,7 +346,7 @@ fn the_server_does_not_sleep_in_the_middle_of_it_and_no_more_of_it_begins() {
     assert!(story.manager.begin_background() && story.manager.begin_background());
     story.until(100);
     assert_eq!(story.manager.phase(), Phase::Awake);
-    assert_eq!(story.manager.kept_awake_by(story.now), Some(Hindrance::InFlight(2)));
+    assert_eq!(story.manager.kept_awake_by(story.now), Some(SleepBlocker::InFlight(2)));
     assert!(!story.manager.is_free() && !story.manager.begin_background());
     story.manager.end_background(story.now);
     story.until(110);
@@ -541,7 +541,7 @@ fn a_server_that_is_woken_for_nothing_again_and_again_is_left_awake_for_an_hour(
     assert_eq!(story.manager.wake_loops(), 1);
     let woke = story.changes.last().unwrap().0;
     assert!(
-        matches!(story.manager.hindrance(story.now), Some(Hindrance::WakeLoop(until)) if until == Mono::from_secs(woke + 3600))
+        matches!(story.manager.sleep_blocker(story.now), Some(SleepBlocker::WakeLoop(until)) if until == Mono::from_secs(woke + 3600))
     );
     story.until(woke + 3599);
     assert_eq!(story.manager.phase(), Phase::Awake);

@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,14 +14,11 @@ use nightwatt_agent::key::Key;
 use nightwatt_agent::protocol::{Body, Event, LONGEST, Message, News, Refusal, Sealed};
 use nightwatt_clock::meter::{Stamp, Stop, Woken};
 use nightwatt_energy::time::Mono;
+use nightwatt_host::lock;
 use tokio::sync::Notify;
 use tracing::{debug, warn};
 
 use crate::Heard;
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Rejected datagrams are logged once in this time.
 const QUIET: Duration = Duration::from_mins(1);

@@ -1,9 +1,11 @@
 //! The analysis in pictures.
 
 use nightwatt_energy::quantity::JOULES_PER_KWH;
+use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
 use nightwatt_traffic::summary::Typical;
 
+use super::costs::{ORACLE, TIMEOUT};
 use super::result::{Analysis, BySequence};
 use super::sla::name;
 use super::tables::{DAYS, SEQUENCES};
@@ -36,17 +38,20 @@ impl Analysis {
             )
             .series(own)
             .series(others);
+        let choices = [PolicyChoice::Learned, PolicyChoice::Window, PolicyChoice::SkiRental];
+        let [learned, window, ski_rental] = choices.map(|choice| choice.name());
+        let by_price = format!("{learned} without a promise, by price of a delayed visit");
         for (kind, name, style) in [
-            ("oracle", "oracle", Kind::Scatter),
-            ("learned", "learned without a promise, by price of a delayed visit", Kind::Scatter),
-            ("window", "window without SLA", Kind::Scatter),
-            ("ski-rental", "ski-rental without SLA", Kind::Scatter),
-            ("timeout", "fixed time-outs without SLA", Kind::Line),
+            (ORACLE, ORACLE.to_owned(), Kind::Scatter),
+            (learned, by_price, Kind::Scatter),
+            (window, format!("{window} without SLA"), Kind::Scatter),
+            (ski_rental, format!("{ski_rental} without SLA"), Kind::Scatter),
+            (TIMEOUT, "fixed time-outs without SLA".to_owned(), Kind::Line),
         ] {
             let mut series = Series::new(name, style);
             for point in self.frontier.iter().filter(|point| point.kind == kind) {
-                let label = point.policy.trim_start_matches("learned at ");
-                let label = label.trim_start_matches("timeout ");
+                let setting = point.policy.trim_start_matches(kind).trim_start_matches(" at");
+                let label = if setting.is_empty() { kind } else { setting.trim_start() };
                 let x = point.delayed_visits as f64 / days;
                 series = series.labelled(x, 100.0 * point.saving, label);
             }

@@ -21,6 +21,12 @@ use serde::Serialize;
 /// Prices at which policies are compared, joules per delayed visit.
 pub(super) const PRICES: [u32; 5] = [0, 1_000, 5_000, 20_000, 50_000];
 
+/// The bound that no policy beats: it knows the future.
+pub(super) const ORACLE: &str = "oracle";
+
+/// The fixed time-outs, all of them.
+pub(super) const TIMEOUT: &str = PolicyChoice::Timeout { idle: Duration::ZERO }.name();
+
 /// A request of an admitted client.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Admitted {
@@ -263,10 +269,10 @@ pub(super) fn table(
             let idle = (best.idle < Duration::MAX).then_some(best.idle.as_secs_f64());
             table.best_timeout_s.insert(price, idle);
         }
-        row.insert("always-on".to_owned(), always_on.get());
+        row.insert(PolicyChoice::AlwaysOn.name().to_owned(), always_on.get());
         // Whatever a policy did, who knows the future could have done.
         oracle = row.values().copied().fold(oracle, f64::min);
-        row.insert("oracle".to_owned(), oracle);
+        row.insert(ORACLE.to_owned(), oracle);
         table.by_price.insert(price, row);
     }
     table
@@ -287,8 +293,8 @@ fn frontier(
         .step_by(10)
         .filter(|it| it.idle < Duration::MAX)
         .map(|it| FrontierPoint {
-            policy: format!("timeout {}", text_of(it.idle)),
-            kind: "timeout",
+            policy: format!("{TIMEOUT} {}", text_of(it.idle)),
+            kind: TIMEOUT,
             saving: it.bill.saving(&states, proxy),
             delayed_visits: it.delayed_visits,
             delayed_requests: it.delayed_requests,
@@ -308,8 +314,8 @@ fn frontier(
     let always_on = states.on * end.0;
     let saving = if end.0.is_zero() { 0.0 } else { 1.0 - (oracle + proxy * end.0) / always_on };
     points.push(FrontierPoint {
-        policy: "oracle".to_owned(),
-        kind: "oracle",
+        policy: ORACLE.to_owned(),
+        kind: ORACLE,
         saving,
         delayed_visits: 0,
         delayed_requests: 0,

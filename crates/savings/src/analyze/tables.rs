@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_report::{Cell, Column, Rows, Table};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::summary::Typical;
 
+use super::costs::ORACLE;
 use super::formats::cents;
 use super::policy_figures::{OracleFigures, PolicyFigures};
 use super::result::Analysis;
@@ -77,7 +79,7 @@ impl Analysis {
     /// The same with the oracle at the end.
     fn with_oracle(&self) -> Vec<Ranked<'_>> {
         let OracleFigures { saving, energy_j, bill } = self.oracle;
-        let oracle = Ranked { name: "oracle", saving, energy_j, bill, figures: None };
+        let oracle = Ranked { name: ORACLE, saving, energy_j, bill, figures: None };
         let all = self.ranked().into_iter().map(|(name, it)| {
             let PolicyFigures { saving, energy_j, bill, .. } = *it;
             Ranked { name, saving, energy_j, bill, figures: Some(it) }
@@ -237,7 +239,7 @@ impl Analysis {
         let mut names: Vec<&str> =
             known.into_iter().flat_map(BTreeMap::keys).map(String::as_str).collect();
         names.retain(|name| *name != "best_fixed");
-        let last = |name: &&str| matches!(*name, "always-on" | "oracle");
+        let last = |name: &&str| [PolicyChoice::AlwaysOn.name(), ORACLE].contains(name);
         names.sort_by_key(last);
         names
     }

@@ -27,7 +27,7 @@ use super::access::{FOLDER, There, allow, is_same, mode, name_of, of_entry, remo
 use super::journal::{Described, Journal, Parts};
 use super::life::Life;
 use super::remove::Removal;
-use super::session::{Standing, StoreError, Wishes};
+use super::session::{Options, Standing, StoreError};
 use super::trial::{KEPT, in_the_way};
 use crate::pure::grain::Grain;
 use crate::pure::paths;
@@ -72,7 +72,7 @@ pub struct Folder {
     failed: Vec<Rejected>,
     /// Entries that were rejected before anything was written.
     refused: HashSet<usize>,
-    wishes: Wishes,
+    options: Options,
     grain: Grain,
     /// Bytes that are still to be written, if that is known.
     to_come: Option<u64>,
@@ -113,7 +113,7 @@ impl Folder {
             unsynced: 0,
             failed: Vec::new(),
             refused: HashSet::new(),
-            wishes: Wishes::default(),
+            options: Options::default(),
             grain: Grain::FINEST,
             to_come: None,
             removed: 0,
@@ -216,7 +216,7 @@ impl Folder {
         };
         let kind = there.as_ref().map(|stat| FileType::from_raw_mode(stat.st_mode));
         let is_folder = kind == Some(FileType::Directory);
-        let in_the_way = in_the_way(&entry, kind, self.wishes.delete.is_some())?;
+        let in_the_way = in_the_way(&entry, kind, self.options.delete.is_some())?;
         match &entry.kind {
             EntryKind::Folder => self.folder_standing(&entry, is_folder, in_the_way),
             EntryKind::Link(target) => {
@@ -260,7 +260,7 @@ impl Folder {
         before: &mut Parts,
     ) -> Result<Standing, StoreError> {
         let temporary = self.temporary(&entry.path);
-        let (grain, attributes) = (self.grain, self.wishes.attributes);
+        let (grain, attributes) = (self.grain, self.options.attributes);
         let life = Arc::clone(&self.life);
         let parent = self.parent(&entry.path)?;
         let is_there = |it: &&Stat| is_same(it, entry.bytes(), entry.modified, grain);
@@ -324,7 +324,7 @@ impl Folder {
         let name = OsStr::from_bytes(name_of(&path));
         let parent = self.parent(&path)?;
         let result = match renameat(parent, temporary, parent, name) {
-            Err(Errno::ISDIR) if self.wishes.delete.is_some() => {
+            Err(Errno::ISDIR) if self.options.delete.is_some() => {
                 self.replace_folder(&path, temporary)
             }
             result => result.map_err(of_entry),
@@ -337,7 +337,7 @@ impl Folder {
 
     /// Removes a folder that has the name of a file or a link, and gives that its name.
     fn replace_folder(&mut self, path: &[u8], temporary: &OsStr) -> Result<(), StoreError> {
-        let excludes = self.wishes.delete.clone().unwrap_or_default();
+        let excludes = self.options.delete.clone().unwrap_or_default();
         let none = HashSet::new();
         let name = OsStr::from_bytes(name_of(path));
         let parent = self.parent(path)?;
@@ -380,7 +380,7 @@ impl Folder {
         let parent = self.parent(&entry.path)?;
         let flags = FOLDER | OFlags::NOFOLLOW;
         let folder = openat(parent, name, flags, Mode::empty()).map_err(of_entry)?;
-        let attributes = self.wishes.attributes;
+        let attributes = self.options.attributes;
         if attributes || !entry.attributes.is_empty() {
             let stat = fstat(&folder).map_err(of_entry)?;
             let parent = self.parent(&entry.path)?.as_fd();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use super::session::{Outcome, Standing, Store, StoreError, Wishes};
+use super::session::{Options, Outcome, Standing, Store, StoreError};
 use crate::pure::ranges::Ranges;
 use crate::wire::{Change, Entry, EntryKind, What};
 
@@ -56,12 +56,12 @@ impl<W: Write> Store for Pipe<W> {
         Ok(())
     }
 
-    fn prepare(&mut self, entries: Arc<[Entry]>, _: &Wishes) -> Result<Vec<Standing>, StoreError> {
+    fn prepare(&mut self, entries: Arc<[Entry]>, _: &Options) -> Result<Vec<Standing>, StoreError> {
         only(&entries)?;
         Ok(vec![Standing::Parts(Ranges::default())])
     }
 
-    fn compared(&mut self, entries: &[Entry], _: &Wishes) -> Result<Vec<Change>, StoreError> {
+    fn compared(&mut self, entries: &[Entry], _: &Options) -> Result<Vec<Change>, StoreError> {
         let path = only(entries)?.path.clone();
         Ok(vec![Change { what: What::Write, path, reason: String::new() }])
     }
@@ -151,10 +151,10 @@ mod tests {
         };
         let mut out = Vec::new();
         let mut pipe = Pipe::new(&mut out);
-        let changes = pipe.compared(std::slice::from_ref(&entry), &Wishes::default()).unwrap();
+        let changes = pipe.compared(std::slice::from_ref(&entry), &Options::default()).unwrap();
         assert_eq!(changes, [Change { what: What::Write, path, reason: String::new() }]);
         let two = [entry.clone(), entry];
-        assert!(pipe.compared(&two, &Wishes::default()).unwrap_err().to_string().contains("tar"));
+        assert!(pipe.compared(&two, &Options::default()).unwrap_err().to_string().contains("tar"));
         assert!(out.is_empty());
     }
 

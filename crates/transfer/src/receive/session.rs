@@ -51,7 +51,7 @@ pub enum StoreError {
 
 /// What else the sender wants.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wishes {
+pub struct Options {
     /// What has no entry is removed, except what these patterns leave out.
     pub delete: Option<Vec<Exclude>>,
     /// Entries have the attributes that they were sent with, and no others.
@@ -66,10 +66,10 @@ pub trait Store {
     fn prepare(
         &mut self,
         entries: Arc<[Entry]>,
-        wishes: &Wishes,
+        options: &Options,
     ) -> Result<Vec<Standing>, StoreError>;
     /// What would be done, instead of [`Store::prepare`] and all that follows.
-    fn compared(&mut self, entries: &[Entry], wishes: &Wishes) -> Result<Vec<Change>, StoreError>;
+    fn compared(&mut self, entries: &[Entry], options: &Options) -> Result<Vec<Change>, StoreError>;
     /// A stream has ended after this many bytes, all of which were written.
     fn ended(&mut self, place: usize, bytes: u64) -> Result<(), StoreError>;
     /// Writes a part of a file.
@@ -172,7 +172,7 @@ pub struct Receiver<S> {
     /// The same, when the manifest is complete.
     manifest: Arc<[Entry]>,
     manifest_bytes: usize,
-    wishes: Wishes,
+    options: Options,
     is_trial: bool,
     layout: Layout,
     /// What is there, in the address space.
@@ -199,7 +199,7 @@ impl<S: Store> Receiver<S> {
             entries: Vec::new(),
             manifest: Arc::default(),
             manifest_bytes: 0,
-            wishes: Wishes::default(),
+            options: Options::default(),
             is_trial: false,
             layout: Layout::default(),
             there: Ranges::default(),
@@ -239,11 +239,11 @@ impl<S: Store> Receiver<S> {
             (Stage::Hello, Message::Hello(hello)) => self.hello(hello, answers),
             (Stage::Manifest, Message::Manifest(entries)) => self.manifest(entries),
             (Stage::Manifest, Message::Delete(excludes)) => {
-                self.wishes.delete = Some(excludes);
+                self.options.delete = Some(excludes);
                 Ok(())
             }
             (Stage::Manifest, Message::Attributes) => {
-                self.wishes.attributes = true;
+                self.options.attributes = true;
                 Ok(())
             }
             (Stage::Manifest, Message::Trial) => {
@@ -354,7 +354,7 @@ impl<S: Store> Receiver<S> {
 
     fn trial(&mut self, answers: &mut Vec<Message>) -> Result<(), SessionError> {
         let entries = std::mem::take(&mut self.entries);
-        let changes = self.store.compared(&entries, &self.wishes)?;
+        let changes = self.store.compared(&entries, &self.options)?;
         answers.extend(changes.chunks(CHANGES).map(|some| Message::Changes(some.to_vec())));
         answers.push(Message::Receipt(Receipt {
             entries: 0,
@@ -376,7 +376,7 @@ impl<S: Store> Receiver<S> {
         }
         self.manifest = std::mem::take(&mut self.entries).into();
         let manifest = Arc::clone(&self.manifest);
-        let standings = self.store.prepare(Arc::clone(&manifest), &self.wishes)?;
+        let standings = self.store.prepare(Arc::clone(&manifest), &self.options)?;
         for (place, standing) in standings.into_iter().enumerate().take(manifest.len()) {
             if self.is_settled[place] {
                 continue;
@@ -420,7 +420,7 @@ impl<S: Store> Receiver<S> {
             return Err(SessionError::protocol("it ended before all files were complete"));
         }
         // Where anything went wrong, nothing is removed: the sender may not have seen all that it has.
-        if self.wishes.delete.is_some() && self.rejected_count == 0 {
+        if self.options.delete.is_some() && self.rejected_count == 0 {
             self.store.remove_others()?;
         }
         let Outcome { rejected, removed } = self.store.end()?;

@@ -340,10 +340,10 @@ impl Store for Full {
     fn begin(&mut self, _: [u8; 16]) -> Result<(), StoreError> {
         Ok(())
     }
-    fn prepare(&mut self, entries: Arc<[Entry]>, _: &Wishes) -> Result<Vec<Standing>, StoreError> {
+    fn prepare(&mut self, entries: Arc<[Entry]>, _: &Options) -> Result<Vec<Standing>, StoreError> {
         Ok(vec![Standing::Parts(crate::pure::ranges::Ranges::default()); entries.len()])
     }
-    fn compared(&mut self, _: &[Entry], _: &Wishes) -> Result<Vec<Change>, StoreError> {
+    fn compared(&mut self, _: &[Entry], _: &Options) -> Result<Vec<Change>, StoreError> {
         Ok(Vec::new())
     }
     fn write(&mut self, _: usize, _: u64, bytes: &[u8]) -> Result<(), StoreError> {

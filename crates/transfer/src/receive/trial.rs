@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::access::{FOLDER, There, is_own, is_same, may_change, name_of, of_entry};
 use super::remove::Removal;
-use super::session::{StoreError, Wishes};
+use super::session::{Options, StoreError};
 use crate::pure::grain::Grain;
 use crate::pure::paths;
 use crate::wire::{Change, Entry, EntryKind, What};
@@ -42,7 +42,7 @@ pub(super) struct Trial<'a> {
     pub(super) root: BorrowedFd<'a>,
     /// One that was refused has no path.
     pub(super) entries: &'a [Entry],
-    pub(super) wishes: &'a Wishes,
+    pub(super) options: &'a Options,
     pub(super) is_wary_of_links: bool,
     pub(super) grain: Grain,
 }
@@ -112,7 +112,7 @@ impl Trial<'_> {
             Ok(parent) => parent,
             Err(Errno::NOENT) => return Ok(Some(What::Write)),
             // What is in the way of the folder is replaced first.
-            Err(Errno::NOTDIR | Errno::LOOP) if self.wishes.delete.is_some() => {
+            Err(Errno::NOTDIR | Errno::LOOP) if self.options.delete.is_some() => {
                 return Ok(Some(What::Write));
             }
             Err(errno) => return Err(of_entry(errno)),
@@ -127,12 +127,12 @@ impl Trial<'_> {
             Err(errno) => return Err(of_entry(errno)),
         };
         let kind = FileType::from_raw_mode(there.st_mode);
-        if in_the_way(entry, Some(kind), self.wishes.delete.is_some())? {
+        if in_the_way(entry, Some(kind), self.options.delete.is_some())? {
             may_change(parent.as_fd()).map_err(of_entry)?;
             if kind == FileType::Directory {
                 let none = HashSet::new();
                 let mut removal =
-                    Removal::trial(&none, self.wishes.delete.as_deref().unwrap_or_default());
+                    Removal::trial(&none, self.options.delete.as_deref().unwrap_or_default());
                 if !removal.empty(parent.as_fd(), name, &entry.path).map_err(of_entry)? {
                     return Err(StoreError::Entry(KEPT.to_owned()));
                 }
@@ -160,7 +160,7 @@ impl Trial<'_> {
             may_change(parent.as_fd()).map_err(of_entry)?;
             return Ok(Some(What::Write));
         }
-        let attributes = self.wishes.attributes;
+        let attributes = self.options.attributes;
         let found = There { folder: parent.as_fd(), name, stat: &there, attributes };
         match found.differs(entry)? {
             true if !is_own(&there) => Err(of_entry(Errno::PERM)),
@@ -171,7 +171,7 @@ impl Trial<'_> {
     /// What is in folders of the manifest and not in it. Folders in which not all can be deleted are changes that are
     /// refused.
     fn others(&self, changes: &mut Vec<Change>) -> Vec<Vec<u8>> {
-        let Some(excludes) = self.wishes.delete.as_deref() else { return Vec::new() };
+        let Some(excludes) = self.options.delete.as_deref() else { return Vec::new() };
         let paths = self.entries.iter().map(|entry| entry.path.as_slice()).collect();
         let mut removal = Removal::trial(&paths, excludes);
         for entry in self.entries.iter().filter(|entry| entry.kind == EntryKind::Folder) {

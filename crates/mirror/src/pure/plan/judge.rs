@@ -114,7 +114,7 @@ impl Planner {
             return false;
         }
         self.samples.add(address);
-        self.completeness.hindrance().is_none()
+        self.completeness.not_complete().is_none()
     }
 
     pub(super) fn would_be_absent(&self, address: &Address) -> bool {

@@ -193,7 +193,7 @@ fn a_small_site_is_found_whole_and_nothing_is_asked_for_twice() {
     assert_eq!(world.reason("/logout"), Some(Reason::Action));
     assert_eq!(world.reason("/never"), Some(Reason::NotFollowed));
     assert_eq!((report.kept, report.failed, report.was_cut), (8, 0, false));
-    assert_eq!(world.planner.completeness().hindrance(), None);
+    assert_eq!(world.planner.completeness().not_complete(), None);
     assert!(!world.planner.is_absent(&at("/logout")) && !world.planner.is_absent(&at("/never")));
     assert!(world.planner.is_absent(&at("/wp-content/x")));
 }
@@ -271,7 +271,7 @@ fn a_server_that_fails_in_the_middle_of_a_pass_loses_nothing() {
         World::new(rules(), move |path| Some(html(if path == "/" { &all } else { "x" })));
     world.whole();
     let before = world.pages().len();
-    assert_eq!(world.planner.completeness().hindrance(), None);
+    assert_eq!(world.planner.completeness().not_complete(), None);
     world.later(24);
     world.serve = Box::new(move |path| match path {
         "/" => Some(html(&links)),
@@ -282,7 +282,7 @@ fn a_server_that_fails_in_the_middle_of_a_pass_loses_nothing() {
     let report = world.whole();
     assert!(report.was_cut && report.requests < 15, "{report:?}");
     assert_eq!(world.pages().len() + 1, before, "only robots.txt is gone");
-    assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Errors));
+    assert_eq!(world.planner.completeness().not_complete(), Some(NotComplete::Errors));
     assert!(world.planner.wants_whole_pass(world.now));
     // A server that does not even give its robots.txt is not asked for more.
     world.serve = Box::new(|_| Some(status(503)));
@@ -347,7 +347,7 @@ fn an_endless_calendar_ends() {
     world.most = 100;
     let report = world.whole();
     assert!(report.reached_bound);
-    assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Bounds));
+    assert_eq!(world.planner.completeness().not_complete(), Some(NotComplete::Bounds));
     assert_eq!(world.reason("/events/2026/09/"), Some(Reason::Calendar));
 }
 
@@ -477,7 +477,7 @@ fn after_a_change_negatives_go_and_pages_are_confirmed_before_sleep() {
     let changes = world.planner.changed_by_client(world.now);
     world.change(changes);
     assert!(!world.store.contains_key("/i.png") && world.store.contains_key("/a"));
-    assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Changed));
+    assert_eq!(world.planner.completeness().not_complete(), Some(NotComplete::Changed));
     assert!(!world.planner.is_absent(&at("/nothing")));
     world.refresh();
     for due in ["/", "/a", "/i.png"] {
@@ -522,7 +522,7 @@ fn a_plan_lives_through_a_restart_and_the_store_is_right_where_they_differ() {
         planner.restore(serde_json::from_str(&text).unwrap(), world.store.values(), world.now);
     assert_eq!(unwanted, []);
     assert_eq!(planner.last_whole(), Some(START));
-    assert_eq!(planner.completeness().hindrance(), None);
+    assert_eq!(planner.completeness().not_complete(), None);
     assert!(!planner.is_absent(&at("/logout")) && planner.is_absent(&at("/nothing")));
     assert_eq!(planner.page(&at("/b")).unwrap().state, PageState::New);
     assert!(planner.page(&at("/a")).unwrap().popularity.at(world.now) > 0.9);
@@ -549,7 +549,7 @@ fn a_sample_that_exists_after_all_suspends_complete() {
     assert_eq!(sample, at("/unlinked"));
     assert!(!world.planner.sampled(&sample, StatusCode::NOT_FOUND));
     assert!(world.planner.sampled(&sample, StatusCode::OK));
-    assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Refuted));
+    assert_eq!(world.planner.completeness().not_complete(), Some(NotComplete::Refuted));
     assert!(!world.planner.is_absent(&at("/other")));
 }
 

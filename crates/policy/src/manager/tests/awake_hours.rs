@@ -111,14 +111,14 @@ fn in_its_hours_it_reports_them_and_until_then_when_they_begin() {
     assert_eq!(begins_in, Some(Duration::from_secs(HOUR - 5)));
     story.until(11 * HOUR);
     let ends = Mono::from_secs(12 * HOUR);
-    assert_eq!(story.manager.hindrance(story.now), Some(Hindrance::AwakeHours(ends)));
+    assert_eq!(story.manager.sleep_blocker(story.now), Some(SleepBlocker::AwakeHours(ends)));
     assert_eq!(story.manager.awake_hours_in(story.now), None);
     // Hours that last longer for another reason have that one's name.
     let never_sleep = vec!["00:00-24:00".parse().unwrap()];
     let both = Settings { never_sleep, ..settings(&["10:00-12:00"]) };
     let mut story = Story::from(both, MONDAY + 11 * 3600);
     story.until(600);
-    assert!(matches!(story.manager.hindrance(story.now), Some(Hindrance::Hours(_))));
+    assert!(matches!(story.manager.sleep_blocker(story.now), Some(SleepBlocker::Hours(_))));
 }
 
 #[test]

@@ -36,8 +36,8 @@ fn a_server_that_slept_is_held_while_the_program_renews_and_sleeps_after_it() {
         story.hold(second, 1);
     }
     story.until(1479);
-    let held = Hindrance::StayAwake(Mono::from_secs(1480));
-    assert_eq!(story.manager.hindrance(story.now), Some(held));
+    let held = SleepBlocker::StayAwake(Mono::from_secs(1480));
+    assert_eq!(story.manager.sleep_blocker(story.now), Some(held));
     assert_eq!(story.causes, [Cause::Operator]);
     assert_eq!(story.release(1479, 1), Phase::Asleep, "at once");
 }
@@ -49,8 +49,8 @@ fn the_end_of_a_program_takes_nothing_from_others() {
     story.hold(1000, 1);
     story.ordered(1010, Order::StayAwake(Duration::from_secs(1000)));
     assert_eq!(story.release(1020, 1), Phase::Awake);
-    let ordered = Hindrance::StayAwake(Mono::from_secs(2010));
-    assert_eq!(story.manager.hindrance(story.now), Some(ordered));
+    let ordered = SleepBlocker::StayAwake(Mono::from_secs(2010));
+    assert_eq!(story.manager.sleep_blocker(story.now), Some(ordered));
     story.until(2009);
     assert_eq!(story.manager.phase(), Phase::Awake);
 

@@ -58,10 +58,10 @@ fn a_film_keeps_it_awake_to_its_end_and_the_idle_time_begins_there() {
     let film = |second| if second < 7200 { Found::InUse } else { Found::Idle };
     story.watch(7000, film);
     assert_eq!(story.manager.phase(), Phase::Awake);
-    let Some(Hindrance::InUse(Use { probe: 0, standing: Standing::InUse, .. })) =
-        story.manager.hindrance(story.now)
+    let Some(SleepBlocker::InUse(Use { probe: 0, standing: Standing::InUse, .. })) =
+        story.manager.sleep_blocker(story.now)
     else {
-        panic!("{:?}", story.manager.hindrance(story.now));
+        panic!("{:?}", story.manager.sleep_blocker(story.now));
     };
     let asked = story.watch(DAY, film);
     // It was asked every minute from 10 s on; 7150 s is the last answer with use, and 7210 s the first without.

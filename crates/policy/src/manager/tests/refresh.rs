@@ -47,7 +47,7 @@ fn used_in_between_it_needs_a_new_sleep_that_the_sla_allows() {
     assert_eq!(story.ask(DAYS + 10), Route::Forward);
     story.until(DAYS + 3600);
     assert_eq!(story.manager.phase(), Phase::Awake);
-    assert_eq!(story.manager.hindrance(story.now), Some(Hindrance::Sla(Broken::Share)));
+    assert_eq!(story.manager.sleep_blocker(story.now), Some(SleepBlocker::Sla(Broken::Share)));
 }
 
 #[test]

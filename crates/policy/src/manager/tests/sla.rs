@@ -55,7 +55,7 @@ fn two_visits_a_day_may_wait_and_then_the_server_stays_awake_until_midnight() {
     }
     story.until(20 * 3600);
     let kept = Broken::Visits { today: 2, most: 2 };
-    assert_eq!(story.manager.hindrance(story.now), Some(Hindrance::Sla(kept)));
+    assert_eq!(story.manager.sleep_blocker(story.now), Some(SleepBlocker::Sla(kept)));
     assert_eq!(opens(&mut story, 20 * 3600, 9), Route::Forward);
     story.until(86_399);
     assert_eq!(story.manager.phase(), Phase::Awake);
@@ -120,8 +120,8 @@ fn a_server_sleeps_only_while_it_is_expected_to_wake_within_the_longest_wait() {
     let mut story = Story::begin(slow(expected));
     story.until(86_400);
     assert_eq!(story.manager.phase(), Phase::Awake);
-    let kept = Hindrance::Sla(Broken::LongestWait { expected, most });
-    assert_eq!(story.manager.hindrance(story.now), Some(kept));
+    let kept = SleepBlocker::Sla(Broken::LongestWait { expected, most });
+    assert_eq!(story.manager.sleep_blocker(story.now), Some(kept));
     // Seen once, by order, it wakes faster: in 4 s.
     let mut actions = Vec::new();
     story.manager.order(story.now, Order::Sleep, &mut actions);

@@ -22,7 +22,7 @@ use crate::receive::access::{
 };
 use crate::receive::journal::{Journal, Parts, read};
 use crate::receive::remove::Removal;
-use crate::receive::session::{Outcome, Standing, Store, StoreError, Wishes};
+use crate::receive::session::{Options, Outcome, Standing, Store, StoreError};
 use crate::receive::trial::{Trial, undeleted};
 use crate::wire::{Change, Entry, EntryKind, Rejected};
 
@@ -38,14 +38,18 @@ impl Store for Folder {
     fn prepare(
         &mut self,
         entries: Arc<[Entry]>,
-        wishes: &Wishes,
+        options: &Options,
     ) -> Result<Vec<Standing>, StoreError> {
-        let result = self.prepared(&entries, wishes);
+        let result = self.prepared(&entries, options);
         self.explained(result)
     }
 
-    fn compared(&mut self, entries: &[Entry], wishes: &Wishes) -> Result<Vec<Change>, StoreError> {
-        let result = self.compare(entries, wishes);
+    fn compared(
+        &mut self,
+        entries: &[Entry],
+        options: &Options,
+    ) -> Result<Vec<Change>, StoreError> {
+        let result = self.compare(entries, options);
         self.explained(result)
     }
 
@@ -138,10 +142,10 @@ impl Folder {
     fn prepared(
         &mut self,
         entries: &Arc<[Entry]>,
-        wishes: &Wishes,
+        options: &Options,
     ) -> Result<Vec<Standing>, StoreError> {
         self.entries = Arc::clone(entries);
-        self.wishes = wishes.clone();
+        self.options = options.clone();
         self.to_come = to_come(entries, &[]);
         self.find_grain(true)?;
         let name = self.journal_name();
@@ -320,7 +324,7 @@ impl Folder {
 
     fn remove_rest(&mut self) -> Result<(), StoreError> {
         self.rename_pending()?;
-        let Some(excludes) = self.wishes.delete.clone().filter(|_| self.failed.is_empty()) else {
+        let Some(excludes) = self.options.delete.clone().filter(|_| self.failed.is_empty()) else {
             return Ok(());
         };
         let entries = Arc::clone(&self.entries);
@@ -337,14 +341,14 @@ impl Folder {
         Ok(())
     }
 
-    fn compare(&mut self, entries: &[Entry], wishes: &Wishes) -> Result<Vec<Change>, StoreError> {
+    fn compare(&mut self, entries: &[Entry], options: &Options) -> Result<Vec<Change>, StoreError> {
         self.find_grain(false)?;
         if self.is_new {
             std::fs::remove_dir(&self.path)?;
         }
         let root = self.root.as_fd();
         let Self { is_wary_of_links, grain, .. } = *self;
-        Trial { root, entries, wishes, is_wary_of_links, grain }.changes()
+        Trial { root, entries, options, is_wary_of_links, grain }.changes()
     }
 
     fn end_session(&mut self) -> Result<Outcome, StoreError> {

@@ -33,7 +33,7 @@ fn a_server_that_knows_no_page_while_it_starts_loses_nothing() {
     assert_eq!(world.forgotten.len(), 3, "{:?}", world.forgotten);
     let is_doubtful = |world: &World| world.planner.pages().any(|(_, page)| page.is_doubtful());
     assert!(!is_doubtful(&world), "pages are given as before");
-    assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Errors));
+    assert_eq!(world.planner.completeness().not_complete(), Some(NotComplete::Errors));
     // It has started.
     world.serve = Box::new(|path| Some(site(path)));
     world.now = world.now.plus(MINUTE);

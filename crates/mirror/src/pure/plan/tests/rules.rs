@@ -67,7 +67,7 @@ fn what_the_mirror_may_not_look_into_is_not_judged() {
     let mut world = World::new(excluding(&["/api/*"]), serve);
     world.whole();
     let check = |world: &mut World| {
-        assert_eq!(world.planner.completeness().hindrance(), None);
+        assert_eq!(world.planner.completeness().not_complete(), None);
         for unknown in [
             "/api/v1/status",
             "/api",
@@ -297,7 +297,7 @@ fn pages_that_always_fail_do_not_end_every_pass() {
     assert_eq!(passes.last(), Some(&false), "{passes:?}");
     assert_eq!(world.pages(), BTreeSet::from(["/", "/tail/", "/tail/x"]));
     assert!(world.planner.last_whole().is_some());
-    assert_eq!(world.planner.completeness().hindrance(), Some(NotComplete::Errors));
+    assert_eq!(world.planner.completeness().not_complete(), Some(NotComplete::Errors));
 }
 
 #[test]

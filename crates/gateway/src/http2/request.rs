@@ -53,7 +53,7 @@ pub(super) fn by_http1(
     }
     let limit = (!clock.is_virtual()).then_some(limits.body_timeout);
     let (body, clock) = (Some(body), clock.clone());
-    let body = Asked { body, clock, limit, timer: None, has_failed: false };
+    let body = RequestBody { body, clock, limit, timer: None, has_failed: false };
     Ok(Request::from_parts(parts, Incoming::other(body)))
 }
 
@@ -69,7 +69,7 @@ fn join_cookies(headers: &mut HeaderMap) {
 
 /// The body of a request. It fails if nothing arrives for too long while it is being read; then it has failed for all
 /// readers.
-struct Asked {
+struct RequestBody {
     /// Nothing once it is dropped.
     body: Option<FromClient>,
     clock: Clock,
@@ -83,7 +83,7 @@ struct Asked {
 #[error("the client broke the request off")]
 struct BrokenOff;
 
-impl Asked {
+impl RequestBody {
     fn fail(&mut self, error: BodyError) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         (self.has_failed, self.timer) = (true, None);
         Poll::Ready(Some(Err(error)))
@@ -94,7 +94,7 @@ impl Asked {
 const LINGER: Duration = Duration::from_secs(30);
 const LINGER_SILENT: Duration = Duration::from_secs(5);
 
-impl Drop for Asked {
+impl Drop for RequestBody {
     /// Reads and discards the rest: a reset while its client still sends makes some clients (curl 7.88) lose the
     /// answer.
     fn drop(&mut self) {
@@ -111,7 +111,7 @@ impl Drop for Asked {
     }
 }
 
-impl Body for Asked {
+impl Body for RequestBody {
     type Data = Bytes;
     type Error = BodyError;
 

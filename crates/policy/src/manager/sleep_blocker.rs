@@ -10,7 +10,7 @@ use nightwatt_energy::time::{Mono, Now};
 
 /// Why a server that is awake does not sleep now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hindrance {
+pub enum SleepBlocker {
     /// It is not awake in the first place.
     NotAwake,
     /// So many exchanges with it are under way.
@@ -43,18 +43,18 @@ pub enum Hindrance {
 
 impl<P: SleepPolicy> PowerManager<P> {
     /// What hinders the server from sleeping now, the policy apart.
-    pub fn hindrance(&mut self, now: Now) -> Option<Hindrance> {
+    pub fn sleep_blocker(&mut self, now: Now) -> Option<SleepBlocker> {
         self.promise_used(now).err()
     }
 
     /// How much of the promise would be used after one more sleep, if one was made and nothing hinders
     /// the server from sleeping.
-    pub(super) fn promise_used(&mut self, now: Now) -> Result<Option<Promise>, Hindrance> {
+    pub(super) fn promise_used(&mut self, now: Now) -> Result<Option<Promise>, SleepBlocker> {
         if self.lifecycle.phase() != Phase::Awake {
-            return Err(Hindrance::NotAwake);
+            return Err(SleepBlocker::NotAwake);
         }
         if self.is_served(now) {
-            return Err(Hindrance::InFlight(self.in_flight));
+            return Err(SleepBlocker::InFlight(self.in_flight));
         }
         let mut until = self.lifecycle.blocked_until();
         if !self.sleep_ordered {
@@ -68,46 +68,48 @@ impl<P: SleepPolicy> PowerManager<P> {
             return Ok(after.unwrap_or(None));
         }
         if let Some(too_slow) = self.too_slow() {
-            return Err(Hindrance::Sla(too_slow));
+            return Err(SleepBlocker::Sla(too_slow));
         }
         // A sleep that goes on uses no more of it than it did when it was allowed.
         if self.resumes_sleep {
             return Ok(self.sla.unused(now));
         }
-        after.map_err(Hindrance::Sla)
+        after.map_err(SleepBlocker::Sla)
     }
 
     /// Why the server stays awake until then.
-    fn kept_by(&self, now: Now, until: Mono) -> Hindrance {
+    fn kept_by(&self, now: Now, until: Mono) -> SleepBlocker {
         let asks_again = self.lifecycle.blocked_until();
         let declined = self.lifecycle.declined() > 0 && asks_again == until;
         if self.sleep_ordered {
             return if declined {
-                Hindrance::Declined(until)
+                SleepBlocker::Declined(until)
             } else {
-                Hindrance::SleepFailed(until)
+                SleepBlocker::SleepFailed(until)
             };
         }
         if self.breaker.holds(now.mono) == Some(until) {
-            return Hindrance::WakeLoop(until);
+            return SleepBlocker::WakeLoop(until);
         }
         // Use is named whatever else keeps it awake for longer.
         let in_use = self.used(now);
         if let Some(it) = in_use.filter(|it| it.standing == Standing::InUse || it.until == until) {
-            return Hindrance::InUse(it);
+            return SleepBlocker::InUse(it);
         }
         match until {
-            _ if self.hours_end(now) == Some(until) => Hindrance::Hours(until),
-            _ if self.awake_hours.ends(now.mono) == Some(until) => Hindrance::AwakeHours(until),
-            _ if declined => Hindrance::Declined(until),
+            _ if self.hours_end(now) == Some(until) => SleepBlocker::Hours(until),
+            _ if self.awake_hours.ends(now.mono) == Some(until) => SleepBlocker::AwakeHours(until),
+            _ if declined => SleepBlocker::Declined(until),
             _ if until == self.ordered_until || until == self.holds.until() => {
-                Hindrance::StayAwake(until)
+                SleepBlocker::StayAwake(until)
             }
-            _ if until == self.appointment_until => Hindrance::Appointment(until),
-            _ if until == self.stay_awake_until => Hindrance::WokenByOthers(until),
-            _ if until == self.last_to_server + self.settings.quiet => Hindrance::Quiet(until),
-            _ if until == self.lifecycle.since() + self.settings.min_on => Hindrance::MinOn(until),
-            _ => Hindrance::SleepFailed(until),
+            _ if until == self.appointment_until => SleepBlocker::Appointment(until),
+            _ if until == self.stay_awake_until => SleepBlocker::WokenByOthers(until),
+            _ if until == self.last_to_server + self.settings.quiet => SleepBlocker::Quiet(until),
+            _ if until == self.lifecycle.since() + self.settings.min_on => {
+                SleepBlocker::MinOn(until)
+            }
+            _ => SleepBlocker::SleepFailed(until),
         }
     }
 
@@ -137,10 +139,10 @@ impl<P: SleepPolicy> PowerManager<P> {
         Hours::left_of(&self.settings.never_sleep, now).map(|left| now.mono + left)
     }
 
-    /// What keeps the server awake now, the policy apart: a [`hindrance`](Self::hindrance), or what is
+    /// What keeps the server awake now, the policy apart: a [`sleep_blocker`](Self::sleep_blocker), or what is
     /// under way in the background while all else agrees that it may sleep.
-    pub fn kept_awake_by(&mut self, now: Now) -> Option<Hindrance> {
-        let background = self.draining.then_some(Hindrance::InFlight(self.background));
-        self.hindrance(now).or(background)
+    pub fn kept_awake_by(&mut self, now: Now) -> Option<SleepBlocker> {
+        let background = self.draining.then_some(SleepBlocker::InFlight(self.background));
+        self.sleep_blocker(now).or(background)
     }
 }
