@@ -296,7 +296,7 @@ test-mirror:
 	  mirror_wiki::a_wiki_is_read_while_it_is_off_and_an_edit_is_seen_at_once
 
 test-recipes:
-	@tools/need rust cc git minetest
+	@tools/need rust cc curl git minetest sshd
 	@PATH="$$PATH:$$(tools/home-assistant):$$(tools/gitea)" cargo test --locked -p nightwatt-cli --test cli -- --ignored \
 	  --nocapture --test-threads 1 recipes_live::
 

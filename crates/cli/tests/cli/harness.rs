@@ -293,11 +293,13 @@ origin = "http://ORIGIN"
 
     /// The processes that controllers of this house started and that still run.
     pub(crate) fn servers(&self) -> Vec<Pid> {
-        let state = self.path("state").canonicalize().unwrap_or_default();
-        let mark = format!("NIGHTWATT_CHILD_OF={}/site", state.display());
+        let Ok(state) = self.path("state").canonicalize() else { return Vec::new() };
+        // The name of the site or of the machine comes next.
+        let mark = format!("NIGHTWATT_CHILD_OF={}/", state.display());
         let is_ours = |pid: &Pid| {
             let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero()));
-            environment.is_ok_and(|it| it.split(|byte| *byte == 0).any(|it| it == mark.as_bytes()))
+            let is_marked = |it: &[u8]| it.starts_with(mark.as_bytes());
+            environment.is_ok_and(|it| it.split(|byte| *byte == 0).any(is_marked))
         };
         let names = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
         let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());

@@ -1,16 +1,17 @@
 //! Programs that docs/recipes.md has recipes for, behind nightwatt: asleep, woken, used, asleep again.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use nightwatt_needs::{command, free_udp_address, program};
+use nightwatt_needs::{command, free_udp_address, program, programs};
 use serde_json::{Value, json};
 
-use crate::client::{Reply, head, send};
-use crate::harness::{Gateway, House, NIGHTWATT, Plan, process, within};
+use crate::client::{Reply, connect, head, send};
+use crate::harness::{Gateway, House, NIGHTWATT, Plan, free_address, process, within};
 use crate::mirror_live::wakeups;
 use crate::web_stack::run;
 
@@ -28,16 +29,64 @@ PROGRAM &
 wait
 ";
 
-/// The lines of a table of a recipe, with other values in the place of its own.
-fn recipe(title: &str, table: &str, changes: &[[&str; 2]]) -> String {
+/// What wakes and sleeps in the place of a machine: the page has its reader replace `power`.
+const PROCESS: &str = "power.process.command = [\"/bin/sh\", \"-c\", \"exec sh DIR/server\"]\n";
+
+/// Times of a test, after a recipe that leaves them to nightwatt.
+const QUICK: &str = "
+[scenario]
+policy = \"timeout 5s\"             # longer than between two requests of one visit
+
+[scenario.server]
+wake_time = \"500ms\"
+sleep_time = \"100ms\"
+min_on = \"0\"
+quiet = \"100ms\"
+";
+
+/// What no configuration of a test may keep of the page: addresses of other machines, all addresses of this one, its
+/// folders.
+const OF_THE_PAGE: [&str; 4] = ["10.0.0.", "0.0.0.0", "52:54:", "/etc/"];
+
+/// The configuration of a recipe, as docs/recipes.md has it. Each change has a name, the text of the page, and what is
+/// in its place here.
+fn recipe(title: &str, changes: &[[&str; 3]]) -> String {
     let page = include_str!("../../../../docs/recipes.md");
     let (_, rest) = page.split_once(&format!("\n## {title}\n")).unwrap();
-    let (_, rest) = rest.split_once(&format!("\n[[{table}]]\n")).unwrap();
+    let (_, rest) = rest.split_once("```toml\n").unwrap();
     let (block, _) = rest.split_once("```").unwrap();
-    changes.iter().fold(block.to_owned(), |block, [from, to]| {
-        assert!(block.contains(from), "{from:?} is not in {block}");
-        block.replace(from, to)
-    })
+    let line = |start: &str| {
+        let mut lines = block.split_inclusive('\n').filter(|it| it.starts_with(start));
+        let line = lines.next().unwrap_or_else(|| panic!("no line {start:?} in {block}"));
+        assert_eq!(lines.next(), None, "more than one line {start:?} in {block}");
+        line
+    };
+    let controllers = [
+        ["what wakes the machine", line("power.wake.wol = "), PROCESS],
+        ["what puts it to sleep", line("power.sleep.agent = "), ""],
+    ];
+    let mut text = block.to_owned();
+    for [what, from, to] in controllers.iter().chain(changes) {
+        assert!(text.contains(from), "{what}: {from:?} is not in {text}");
+        text = text.replace(from, to);
+    }
+    for part in OF_THE_PAGE {
+        assert!(!text.contains(part), "{part:?} is left in {text}");
+    }
+    text
+}
+
+/// What `status --json` says of each site and each machine.
+fn parts(gateway: &Gateway) -> Vec<Value> {
+    let output = gateway.order(&["status", "--json"]);
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lists = ["sites", "machines"].map(|it| status[it].as_array().cloned().unwrap_or_default());
+    lists.concat()
+}
+
+/// What it says of the only machine, which is the last part.
+fn machine(gateway: &Gateway) -> Value {
+    parts(gateway).pop().unwrap()
 }
 
 /// A program that runs while its machine is on.
@@ -62,6 +111,14 @@ impl Service {
         service
     }
 
+    /// The same, with the configuration of a recipe.
+    fn of_recipe(program: &str, others: &str, configuration: &str) -> Self {
+        let service = Self::build(program, others, "", "");
+        let configuration = format!("state_dir = \"DIR/state\"\n{configuration}");
+        service.write("nightwatt.toml", &configuration);
+        service
+    }
+
     fn text(&self, text: &str) -> String {
         text.replace("DIR", &self.house.dir.path().display().to_string())
             .replace("NIGHTWATT", NIGHTWATT)
@@ -75,7 +132,8 @@ impl Service {
     /// Waits until the gateway has put it to sleep, and nothing of it runs.
     fn off(&self, gateway: &Gateway) {
         let is_off = || {
-            (gateway.status()["state"] == "asleep" && self.house.servers().is_empty()).then_some(())
+            let is_asleep = parts(gateway).iter().all(|it| it["state"] == "asleep");
+            (is_asleep && self.house.servers().is_empty()).then_some(())
         };
         within(LONGEST, "the service is off", is_off);
     }
@@ -129,25 +187,23 @@ fn a_player_of_minetest_wakes_the_game_and_it_sleeps_after_the_player_left() {
         return;
     }
     let (listen, game) = (free_udp_address().to_string(), free_udp_address());
-    let table = recipe(
+    let configuration = recipe(
         "A game server by UDP",
-        "udp",
         &[
-            ["0.0.0.0:27015", &listen],
-            ["\"box\"", "\"site\""],
-            ["10.0.0.5:27015", &game.to_string()],
-            ["192.168.0.0/16", "127.0.0.0/8"],
-            ["quiet = \"10m\"", "quiet = \"3s\""],
+            ["where players connect", "0.0.0.0:27015", &listen],
+            ["the game", "10.0.0.5:27015", &game.to_string()],
+            ["what is probed", "10.0.0.5:22", "ORIGIN"],
+            ["a network of players", "192.168.0.0/16", "127.0.0.0/8"],
+            ["how long one may be silent", "quiet = \"10m\"", "quiet = \"3s\""],
         ],
     );
-    let service = Service::build(
+    let service = Service::of_recipe(
         &format!(
             "HOME=DIR {server} --gameid minetest --world DIR/world --config DIR/game.conf --logfile '' --port {}",
             game.port()
         ),
         "NIGHTWATT origin --listen ORIGIN --ttl 0 >/dev/null &",
-        "",
-        &format!("[[udp]]\n{table}"),
+        &format!("listen = [\"127.0.0.1:0\"]\n{configuration}{QUICK}"),
     );
     service.write("game.conf", &format!("bind_address = {}\nserver_announce = false\n", game.ip()));
     let gateway = service.house.serve(&[]);
@@ -155,10 +211,10 @@ fn a_player_of_minetest_wakes_the_game_and_it_sleeps_after_the_player_left() {
     for players in 1..=2 {
         let (client, peer) = join(listen.parse().unwrap());
         assert!(peer >= 2, "0 is none, and 1 is the server: {peer}");
-        assert_eq!(gateway.status()["state"], "awake");
+        assert_eq!(machine(&gateway)["state"], "awake");
         client.send(&minetest::goodbye(peer)).unwrap();
         service.off(&gateway);
-        assert_eq!(wakeups(&gateway), players);
+        assert_eq!(machine(&gateway)["ledger"]["wakeups"], players);
     }
 }
 
@@ -169,8 +225,11 @@ WORK_PATH = DIR/gitea
 [server]
 HTTP_ADDR = @host@
 HTTP_PORT = @port@
-ROOT_URL = http://git.test/
-DISABLE_SSH = true
+ROOT_URL = http://git.example.org/
+START_SSH_SERVER = true
+BUILTIN_SSH_SERVER_USER = git
+SSH_LISTEN_HOST = @ssh_host@
+SSH_LISTEN_PORT = @ssh_port@
 OFFLINE_MODE = true
 STATIC_ROOT_PATH = @share@
 [database]
@@ -194,27 +253,72 @@ fn gitea(service: &Service, program: &Path) -> Command {
     command
 }
 
-fn git(folder: &Path, words: &[&str]) -> String {
-    let who = ["-c", "user.name=Keeper", "-c", "user.email=keeper@git.test"];
-    run(command("git").current_dir(folder).args(who).args(words).env("GIT_TERMINAL_PROMPT", "0"))
+/// Where Git finds nightwatt, and how.
+struct Git {
+    /// `NAME:PORT:ADDRESS`, as curl has it: the recipe's site has a name that no server of names knows.
+    resolve: String,
+    /// The client of SSH with its options.
+    ssh: String,
 }
 
-#[test]
-#[ignore = "installs programs: the lane `recipes`"]
-fn git_pushes_to_and_clones_from_a_gitea_that_sleeps_in_between() {
-    let Some(program) = program("gitea") else { return };
-    let service = Service::build(
-        &format!("HOME=DIR USER=root {} --config DIR/app.ini web", program.display()),
-        "",
-        "compression.enabled = true\nlimits.origin_timeout = \"10m\"\n",
-        "",
-    );
+impl Git {
+    fn new(service: &Service, gateway: &Gateway) -> Self {
+        let (ip, port) = (gateway.address.ip(), gateway.address.port());
+        // The first connection learns Gitea's key, and the next ones insist on it.
+        let ssh = "ssh -F none -i DIR/key -o IdentitiesOnly=yes -o IdentityAgent=none -o BatchMode=yes \
+                   -o StrictHostKeyChecking=accept-new -o UserKnownHostsFile=DIR/known_hosts \
+                   -o LogLevel=ERROR";
+        Self { resolve: format!("git.example.org:{port}:{ip}"), ssh: service.text(ssh) }
+    }
+
+    fn run(&self, folder: &Path, words: &[&str]) -> String {
+        let resolve = format!("http.curloptResolve={}", self.resolve);
+        let who = ["-c", "user.name=Keeper", "-c", "user.email=keeper@git.test", "-c", &resolve];
+        let mut git = command("git");
+        git.current_dir(folder).args(who).args(words);
+        git.env("GIT_TERMINAL_PROMPT", "0").env("no_proxy", "*").env("GIT_SSH_COMMAND", &self.ssh);
+        run(&mut git)
+    }
+
+    /// 16 MiB that do not compress, others for each number: a push in many chunks.
+    fn commit(&self, folder: &Path, number: u64) {
+        let noise: Vec<u8> = (number << 20..(number + 1) << 20).flat_map(noise_of).collect();
+        fs::write(folder.join("noise"), &noise).unwrap();
+        self.run(folder, &["add", "noise"]);
+        self.run(folder, &["commit", "--quiet", "--message", "Noise"]);
+    }
+
+    /// Pushes what is `here` while the server is off, and clones it when the server is off again.
+    fn push_and_clone(&self, service: &Service, gateway: &Gateway, here: &Path, url: &str) {
+        self.run(here, &["push", "--quiet", url, "main"]);
+        service.off(gateway);
+        let there = service.house.path("there");
+        let words = ["clone", "--quiet", url, &there.display().to_string()];
+        self.run(service.house.dir.path(), &words);
+        let noise = |folder: &Path| fs::read(folder.join("noise")).unwrap();
+        assert!(noise(here) == noise(&there), "the clone from {url} has other bytes");
+        let commit = ["rev-parse", "HEAD"];
+        assert_eq!(self.run(here, &commit), self.run(&there, &commit));
+        fs::remove_dir_all(there).unwrap();
+        service.off(gateway);
+    }
+}
+
+/// Its files, its first user and a key of theirs; it has not run as a server yet.
+fn prepare_gitea(service: &Service, program: &Path, ssh: SocketAddr) {
     let origin = service.house.origin;
-    let settings = APP_INI.replace("@host@", &origin.ip().to_string());
-    let settings = settings.replace("@port@", &origin.port().to_string());
-    let sources = program.parent().unwrap().join("share");
-    service.write("app.ini", &settings.replace("@share@", &sources.display().to_string()));
-    run(gitea(&service, &program).arg("migrate"));
+    let sources = program.parent().unwrap().join("share").display().to_string();
+    let settings = [
+        ["@host@", &origin.ip().to_string()],
+        ["@port@", &origin.port().to_string()],
+        ["@ssh_host@", &ssh.ip().to_string()],
+        ["@ssh_port@", &ssh.port().to_string()],
+        ["@share@", &sources],
+    ];
+    let settings =
+        settings.iter().fold(APP_INI.to_owned(), |text, [from, to]| text.replace(from, to));
+    service.write("app.ini", &settings);
+    run(gitea(service, program).arg("migrate"));
     let [name, password] = USER;
     let user = [
         "--username",
@@ -225,35 +329,68 @@ fn git_pushes_to_and_clones_from_a_gitea_that_sleeps_in_between() {
         "keeper@git.test",
         "--must-change-password=false",
     ];
-    run(gitea(&service, &program).args(["admin", "user", "create"]).args(user));
+    run(gitea(service, program).args(["admin", "user", "create"]).args(user));
+    let key = ["-q", "-t", "ed25519", "-N", "", "-C", "keeper", "-f"];
+    run(command("ssh-keygen").args(key).arg(service.house.path("key")));
+}
+
+/// A call of Gitea's interface that makes something.
+fn make(gateway: &Gateway, path: &str, body: &Value) {
+    let body = body.to_string();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: git.example.org\r\nConnection: close\r\n{PROGRAM}\
+         Authorization: Basic {LOGIN}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let made = send(gateway.address, request.as_bytes(), body.as_bytes()).unwrap();
+    assert_eq!(made.status, 201, "{path}: {}", made.text());
+}
+
+#[test]
+#[ignore = "installs programs: the lane `recipes`"]
+fn git_pushes_and_clones_by_http_and_by_ssh_while_gitea_sleeps_in_between() {
+    let Some(program) = program("gitea") else { return };
+    if !programs(&["git", "ssh", "ssh-keygen"]) {
+        return;
+    }
+    let (listen, ssh) = (free_address(), free_address());
+    let configuration = recipe(
+        "Forgejo",
+        &[
+            ["the front door", "0.0.0.0:80", "127.0.0.1:0"],
+            ["the pages", "10.0.0.5:3000", "ORIGIN"],
+            ["where Git connects by SSH", "0.0.0.0:2222", &listen.to_string()],
+            ["the server of SSH, which is probed too", "10.0.0.5:22", &ssh.to_string()],
+        ],
+    );
+    assert!(configuration.contains("wake_on = \"ssh\""), "{configuration}");
+    let service = Service::of_recipe(
+        &format!("HOME=DIR USER=root {} --config DIR/app.ini web", program.display()),
+        "",
+        &format!("{configuration}{QUICK}"),
+    );
+    prepare_gitea(&service, &program, ssh);
     let gateway = service.house.serve(&[]);
     service.off(&gateway);
     // The request that wakes it is the one that makes the repository.
-    let body = json!({"name": "notes", "default_branch": "main"}).to_string();
-    let fields = format!(
-        "{PROGRAM}Authorization: Basic {LOGIN}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n",
-        body.len()
-    );
-    let made = send(gateway.address, &head("POST", "/api/v1/user/repos", &fields), body.as_bytes());
-    let made = made.unwrap();
-    assert_eq!(made.status, 201, "{}", made.text());
+    make(&gateway, "/api/v1/user/repos", &json!({"name": "notes", "default_branch": "main"}));
+    let key = fs::read_to_string(service.house.path("key.pub")).unwrap();
+    make(&gateway, "/api/v1/user/keys", &json!({"title": "test", "key": key.trim()}));
     service.off(&gateway);
-    let (here, there) = (service.house.path("here"), service.house.path("there"));
+    let git = Git::new(&service, &gateway);
+    let here = service.house.path("here");
     fs::create_dir(&here).unwrap();
-    let url = format!("http://{name}:{password}@{}/{name}/notes.git", gateway.address);
-    // 16 MiB that do not compress: a push in many chunks.
-    let noise: Vec<u8> = (0..1 << 20).flat_map(|n: u64| noise_of(n)).collect();
-    fs::write(here.join("noise"), &noise).unwrap();
-    git(&here, &["init", "--quiet", "--initial-branch", "main"]);
-    git(&here, &["add", "noise"]);
-    git(&here, &["commit", "--quiet", "--message", "Noise"]);
-    git(&here, &["push", "--quiet", &url, "main"]);
-    service.off(&gateway);
-    git(service.house.dir.path(), &["clone", "--quiet", &url, &there.display().to_string()]);
-    assert!(fs::read(there.join("noise")).unwrap() == noise, "the clone has other bytes");
-    assert_eq!(git(&here, &["rev-parse", "HEAD"]), git(&there, &["rev-parse", "HEAD"]));
-    service.off(&gateway);
-    assert_eq!(wakeups(&gateway), 3, "for the repository, the push and the clone");
+    git.run(&here, &["init", "--quiet", "--initial-branch", "main"]);
+    let [name, password] = USER;
+    let port = gateway.address.port();
+    let url = format!("http://{name}:{password}@git.example.org:{port}/{name}/notes.git");
+    git.commit(&here, 0);
+    git.push_and_clone(&service, &gateway, &here, &url);
+    assert_eq!(machine(&gateway)["ledger"]["wakeups"], 3, "the repository, the push, the clone");
+    git.commit(&here, 1);
+    git.push_and_clone(&service, &gateway, &here, &format!("ssh://git@{listen}/{name}/notes.git"));
+    assert_eq!(machine(&gateway)["ledger"]["wakeups"], 5, "and both by SSH");
+    assert_eq!(wakeups(&gateway), 3, "the site is woken by HTTP only");
 }
 
 /// Sixteen bytes that look random (`SplitMix64`).
@@ -362,4 +499,70 @@ fn home_assistant_is_served_and_an_entity_that_is_on_keeps_it_awake() {
     call(origin, "/api/services/input_boolean/turn_off", Some(&token), &entity);
     service.off(&gateway);
     assert_eq!(wakeups(&gateway), 1);
+}
+
+/// Whether a web socket opens, and Home Assistant asks in it for a token.
+fn web_socket(to: SocketAddr) -> Option<()> {
+    let mut stream = connect(to).ok()?;
+    let request = format!(
+        "GET /api/websocket HTTP/1.1\r\nHost: home.example.org\r\nConnection: Upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{PROGRAM}\r\n"
+    );
+    stream.write_all(request.as_bytes()).ok()?;
+    let (mut said, mut part) = (String::new(), [0; 4096]);
+    while !said.contains("auth_required") {
+        let read = stream.read(&mut part).ok().filter(|it| *it > 0)?;
+        said.push_str(&String::from_utf8_lossy(&part[..read]));
+    }
+    said.starts_with("HTTP/1.1 101 ").then_some(())
+}
+
+/// The status of an answer to a client of another network than the recipe allows.
+fn stranger(to: SocketAddr) -> String {
+    let words = ["-sS", "--noproxy", "*", "--interface", "127.0.0.2", "-o", "/dev/null"];
+    let mut curl = command("curl");
+    curl.args(words).args(["-w", "%{http_code}", "-H", "Host: home.example.org"]);
+    run(curl.arg(format!("http://{to}/")))
+}
+
+#[test]
+#[ignore = "installs programs: the lane `recipes`"]
+fn home_assistant_with_its_recipe_serves_its_network_and_stays_awake() {
+    let Some(hass) = program("hass") else { return };
+    if !programs(&["curl"]) {
+        return;
+    }
+    let configuration = recipe(
+        "Home Assistant",
+        &[
+            ["the front door", "0.0.0.0:80", "127.0.0.1:0"],
+            ["Home Assistant", "10.0.0.6:8123", "ORIGIN"],
+            ["the network at home", "192.168.0.0/16", "127.0.0.1/32"],
+        ],
+    );
+    let program = format!("HOME=DIR {} --config DIR/home", hass.display());
+    let service = Service::of_recipe(&program, "", &configuration);
+    let origin = service.house.origin;
+    fs::create_dir(service.house.path("home")).unwrap();
+    let settings = HOME_ASSISTANT.replace("HOST", &origin.ip().to_string());
+    service.write("home/configuration.yaml", &settings.replace("PORT", &origin.port().to_string()));
+    let gateway = service.house.serve(&[]);
+    service.off(&gateway);
+    assert_eq!(stranger(gateway.address), "403");
+    assert_eq!(gateway.status()["state"], "asleep", "a stranger wakes nothing");
+    let request = format!(
+        "GET /api/onboarding HTTP/1.1\r\nHost: home.example.org\r\nConnection: close\r\n{PROGRAM}\r\n"
+    );
+    // It refuses what comes from a proxy that it does not trust.
+    let ready = || send(gateway.address, request.as_bytes(), &[]).ok();
+    within(LONGEST, "its first page", || ready().filter(|it| it.status == 200).map(drop));
+    within(LONGEST, "a web socket", || web_socket(gateway.address));
+    assert_eq!(stranger(gateway.address), "403");
+    let status = gateway.status();
+    assert_eq!((&status["state"], &status["policy"]), (&json!("awake"), &json!("always-on")));
+    assert_eq!(status["ledger"]["sleeps"], 0, "{status}");
+    // It never sleeps by itself; this ends it in good order.
+    assert!(gateway.order(&["sleep"]).status.success());
+    service.off(&gateway);
 }
