@@ -131,15 +131,12 @@ impl<'a> Client<'a> {
 }
 
 impl Drop for Client<'_> {
+    /// The kernel's device goes with its namespace.
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
             let _ = daemon.kill();
             let _ = daemon.wait();
             let _ = fs::remove_file(socket(&self.device));
-        } else {
-            // The namespace may be gone, and the device with it.
-            let mut ip = self.guest.beside_proxy("ip");
-            let _ = ip.args(["link", "delete", &self.device]).status();
         }
     }
 }
@@ -170,6 +167,10 @@ quiet = "15s"
 #[test]
 #[ignore = "make test-vm: starts a guest, which takes a minute"]
 fn a_handshake_wakes_a_guest_with_wireguard_in_its_kernel_and_it_sleeps_again_after_the_session() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: a network namespace needs root");
+        return;
+    }
     let in_kernel = kernel_can();
     if !programs(&["ip", "ping", "curl"]) || !(in_kernel || programs(&["wireguard-go"])) {
         return;
