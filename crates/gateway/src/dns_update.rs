@@ -397,10 +397,9 @@ pub fn verify(message: &[u8], question: &[u8], signer: &Signer<'_>) -> Result<()
     }
     let mut unsigned = message[..last.at].to_vec();
     unsigned[..2].copy_from_slice(id);
-    let additional =
-        u16::from_be_bytes([unsigned[10], unsigned[11]])
-            .checked_sub(1)
-            .ok_or(UpdateError::Malformed)?;
+    let additional = u16::from_be_bytes([unsigned[10], unsigned[11]])
+        .checked_sub(1)
+        .ok_or(UpdateError::Malformed)?;
     unsigned[10..12].copy_from_slice(&additional.to_be_bytes());
     let mut code = code_of(signer.secret).ok_or(UpdateError::Unsigned)?;
     code.update(&u16::try_from(question.len()).unwrap_or(0).to_be_bytes());

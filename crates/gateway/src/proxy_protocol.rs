@@ -120,7 +120,11 @@ fn of_v1(line: &[u8]) -> Result<Option<SocketAddr>, HeaderError> {
     let words: Vec<&str> = text.split(' ').collect();
     let [_, family, from, to, from_port, to_port] = words[..] else {
         // Whatever follows is ignored.
-        return if words.get(1) == Some(&"UNKNOWN") { Ok(None) } else { Err(HeaderError::NoHeader) };
+        return if words.get(1) == Some(&"UNKNOWN") {
+            Ok(None)
+        } else {
+            Err(HeaderError::NoHeader)
+        };
     };
     let address = |text: &str| match family {
         "TCP4" => text.parse().map(IpAddr::V4).ok(),

@@ -342,9 +342,7 @@ impl From<TlsError> for ConfigError {
 impl From<SecretError> for ConfigError {
     fn from(error: SecretError) -> Self {
         match error {
-            SecretError::File { path, source } => {
-                Self::File { key: "password_file", path, source }
-            }
+            SecretError::File { path, source } => Self::File { key: "password_file", path, source },
             SecretError::NoLine(path) => {
                 Self::NoPassword { place: format!("the first line of {}", path.display()) }
             }

@@ -373,8 +373,7 @@ fn cache_mirror_sla_and_time_zone_are_the_same_words_for_programs() {
     let said = written.json();
     let said = &said["sites"][0];
     let page = part(&written.page(), "site blog");
-    let rows =
-        [("cache", "cache"), ("warm-up", "warm_up"), ("mirror", "mirror"), ("SLA", "sla")];
+    let rows = [("cache", "cache"), ("warm-up", "warm_up"), ("mirror", "mirror"), ("SLA", "sla")];
     for (row, key) in rows {
         let words = said[key].as_str().unwrap_or_else(|| panic!("no {key} in {said}"));
         says(&page, &[&format!("{row} {words}")]);

@@ -7,6 +7,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
+const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/vm/guest");
+
 /// What no test machine has: the machine lacks something.
 const LACKS: i32 = 77;
 
@@ -24,13 +26,15 @@ impl Guest {
         let dir = tempfile::Builder::new().prefix("nwvm").tempdir_in("/tmp").unwrap();
         let owner = std::process::id().to_string();
         let output = tool(&dir, "up", &[&["--owner", &owner], options].concat());
-        if output.status.code() == Some(LACKS) {
-            eprintln!("{}", String::from_utf8_lossy(&output.stderr).trim());
-            return None;
-        }
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let state = serde_json::from_slice(&output.stdout).unwrap();
+        let state = answer(&output)?;
         Some(Self { dir, state })
+    }
+
+    /// The folder of the kernel that Debian's root has, fetched if it is not there yet; `None` as for `up`.
+    pub(crate) fn kernel() -> Option<PathBuf> {
+        let output = Command::new(TOOL).args(["build", "debian"]).output().unwrap();
+        let built = answer(&output)?;
+        Some(built["kernel"].as_str().unwrap().into())
     }
 
     /// A text of its state: `guest/mac`.
@@ -97,6 +101,16 @@ impl Drop for Guest {
 }
 
 fn tool(dir: &TempDir, verb: &str, args: &[&str]) -> Output {
-    let tool = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/vm/guest");
-    Command::new(tool).arg(verb).arg("--dir").arg(dir.path()).args(args).output().unwrap()
+    Command::new(TOOL).arg(verb).arg("--dir").arg(dir.path()).args(args).output().unwrap()
+}
+
+/// The JSON that it prints; `None` and a line that says why if the machine lacks something.
+fn answer(output: &Output) -> Option<Value> {
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(LACKS) {
+        eprintln!("{}", complaint.trim());
+        return None;
+    }
+    assert!(output.status.success(), "{complaint}");
+    Some(serde_json::from_slice(&output.stdout).unwrap())
 }

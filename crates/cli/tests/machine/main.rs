@@ -12,3 +12,4 @@ mod send;
 mod sleep_and_wake;
 mod systemd_unit;
 mod transient_unit;
+mod wireguard;

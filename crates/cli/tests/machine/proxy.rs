@@ -130,14 +130,22 @@ probe = "tcp {address}:80"
 
     /// What `status --json` says of its only site.
     pub(crate) fn status(&self) -> Value {
+        self.all()["sites"][0].clone()
+    }
+
+    /// What it says of its only service of datagrams.
+    pub(crate) fn datagrams(&self) -> Value {
+        self.all()["udp"][0].clone()
+    }
+
+    fn all(&self) -> Value {
         let output = Command::new(NIGHTWATT)
             .args(["status", "--json", "-c"])
             .arg(self.guest.path("nightwatt.toml"))
             .output()
             .unwrap();
-        let status: Value = serde_json::from_slice(&output.stdout)
-            .unwrap_or_else(|error| panic!("{error}: {}", self.log()));
-        status["sites"][0].clone()
+        serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.log()))
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) fn over_ssh(guest: &Guest) -> String {
     )
 }
 
-fn wol_and_ssh(guest: &Guest) -> String {
+/// What wakes it and puts it to sleep.
+pub(crate) fn wol_and_ssh(guest: &Guest) -> String {
     let (mac, ssh) = (guest.text("guest/mac"), over_ssh(guest));
     format!("[site.power.wake.wol]\nmac = \"{mac}\"\n[site.power.sleep.ssh]\n{ssh}")
 }

@@ -193,8 +193,8 @@ impl SiteConfig {
                 .map_err(|why| named_file::wrong("access.certificate_ca", path, &why))?;
         }
         let Some(path) = &access.htpasswd else { return Ok(()) };
-        access.users = Users::read(path)
-            .map_err(|why| named_file::wrong("access.htpasswd", path, &why))?;
+        access.users =
+            Users::read(path).map_err(|why| named_file::wrong("access.htpasswd", path, &why))?;
         Ok(())
     }
 }

@@ -69,7 +69,8 @@ pub trait Store {
         options: &Options,
     ) -> Result<Vec<Standing>, StoreError>;
     /// What would be done, instead of [`Store::prepare`] and all that follows.
-    fn compared(&mut self, entries: &[Entry], options: &Options) -> Result<Vec<Change>, StoreError>;
+    fn compared(&mut self, entries: &[Entry], options: &Options)
+    -> Result<Vec<Change>, StoreError>;
     /// A stream has ended after this many bytes, all of which were written.
     fn ended(&mut self, place: usize, bytes: u64) -> Result<(), StoreError>;
     /// Writes a part of a file.
