@@ -309,7 +309,7 @@ soak-disk:
 	@NIGHTWATT_DISK_SCALE=20 cargo test --locked -p nightwatt-probes --test disk
 
 test-vm:
-	@tools/need rust cc bpf containers disks postgresql python3 sdt vm
+	@tools/need rust cc bpf containers curl disks networks postgresql python3 sdt vm wireguard
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/compare $(COMPARE)
 	@test -z "$(TCP_LAB)" || NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/tcp $(filter-out long,$(TCP_LAB))
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/symbols
