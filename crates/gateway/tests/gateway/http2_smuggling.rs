@@ -300,7 +300,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The case on stream 1, the canary on stream 3.
-fn bytes(case: &Case) -> Vec<u8> {
+pub(crate) fn bytes(case: &Case) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, &[]));
     let ends = |last: bool| if last { END_STREAM } else { 0 };
@@ -325,7 +325,7 @@ pub(crate) struct Answered {
 }
 
 /// Sends it, and reads until both are over or the connection is.
-pub(crate) async fn answered(stage: &Stage, chain: &Path, case: &Case) -> Answered {
+async fn answered(stage: &Stage, chain: &Path, case: &Case) -> Answered {
     let mut stream = Box::pin(connection(stage, chain)).await;
     answered_on(&mut stream, case).await
 }
