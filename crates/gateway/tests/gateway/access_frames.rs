@@ -12,7 +12,7 @@ use crate::access::{ANN, WRONG, only, password};
 use crate::access_forward::guard;
 use crate::access_spellings::beside_an_open_site;
 use crate::http2::{Hello, answer, connect, connection_of, connection_of_another, read, with_tls};
-use crate::http2_smuggling::{Answered, Case, Fate, Field, answered_on, field, head};
+use crate::http2_smuggling::{self, Answered, Case, Fate, Field, answered_on, field, head};
 use crate::stage::{Setup, Stage, asleep, timeout, watched};
 
 /// ann's password without the scheme before it.
@@ -207,10 +207,11 @@ pub(crate) async fn answered(stage: &Stage, hello: Hello<'_>, case: &Case) -> An
     answered_on(&mut stream, case).await
 }
 
-/// Sends all of them. Behind each comes another stranger's request on the same connection.
+/// Sends all of them, and those of the smuggling suite. Behind each comes another stranger's request on the
+/// same connection.
 pub(crate) async fn none_passes(stage: &Stage, hello: Hello<'_>) {
-    let cases: Vec<Case> =
-        [pseudo(), values(), hosts(), names(), secrets()].into_iter().flatten().collect();
+    let own = [pseudo(), values(), hosts(), names(), secrets()];
+    let cases: Vec<Case> = own.into_iter().flatten().chain(http2_smuggling::cases()).collect();
     let mut faults = Vec::new();
     for case in &cases {
         let got = watched(&case.name, answered(stage, hello, case)).await;

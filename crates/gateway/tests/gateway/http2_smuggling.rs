@@ -257,6 +257,11 @@ fn bodies() -> Vec<Case> {
     cases
 }
 
+/// All of them.
+pub(crate) fn cases() -> Vec<Case> {
+    [fields(), lines(), hosts(), bodies()].into_iter().flatten().collect()
+}
+
 /// A number of HPACK (RFC 7541, 5.1) in seven bits and what follows.
 fn number(block: &mut Vec<u8>, value: usize) {
     if value < 127 {
@@ -432,8 +437,7 @@ fn what_could_be_read_in_two_ways_by_http2_is_refused_or_reaches_the_server_as_o
         // The server sees all that it is to see.
         stage.origin.says(ok("fine").field("Cache-Control", "no-store"));
         let mut faults = Vec::new();
-        let cases: Vec<Case> =
-            [fields(), lines(), hosts(), bodies()].into_iter().flatten().collect();
+        let cases = cases();
         for case in &cases {
             faults.extend(play(stage, &chain, case).await);
         }
