@@ -29,7 +29,7 @@ pub(crate) fn authority(dir: &Path, name: &str) -> PathBuf {
 }
 
 /// A certificate for a person (or, with `usage`, for another end) of an authority.
-fn person(dir: &Path, name: &str, authority: &str, usage: &str) {
+pub(crate) fn person(dir: &Path, name: &str, authority: &str, usage: &str) {
     let subject = format!("/CN={name}");
     let (key, request, out) = (format!("{name}.key"), format!("{name}.csr"), format!("{name}.pem"));
     let asks = ["req", "-subj", &subject, "-keyout", &key, "-out", &request];

@@ -15,8 +15,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http2::SendRequest;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
@@ -52,28 +52,56 @@ impl hyper::body::Body for Frames {
     }
 }
 
+/// How a client begins: the server's certificate that it believes, the name that it asks for, and the person
+/// whose certificate and key it has, if any (`NAME.pem` and `NAME.key`).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hello<'a> {
+    pub(crate) chain: &'a Path,
+    pub(crate) name: &'static str,
+    pub(crate) person: Option<&'a Path>,
+}
+
+impl<'a> Hello<'a> {
+    /// For `blog`, without a certificate of its own.
+    pub(crate) fn new(chain: &'a Path) -> Self {
+        Self { chain, name: "blog", person: None }
+    }
+}
+
 /// A connection on which HTTP/2 was agreed.
 pub(crate) async fn connection(stage: &Stage, chain: &Path) -> TlsStream<TcpStream> {
-    agreed(TcpStream::connect(stage.tls_address()).await.unwrap(), chain).await
+    connection_of(stage, Hello::new(chain)).await
+}
+
+/// The same of a client that begins so.
+pub(crate) async fn connection_of(stage: &Stage, hello: Hello<'_>) -> TlsStream<TcpStream> {
+    agreed(TcpStream::connect(stage.tls_address()).await.unwrap(), hello).await
 }
 
 /// The same of a client at 127.0.0.2, of which the proxy knows nothing yet.
 pub(crate) async fn connection_of_another(stage: &Stage, chain: &Path) -> TlsStream<TcpStream> {
-    agreed(another(stage.tls_address()).await, chain).await
+    agreed(another(stage.tls_address()).await, Hello::new(chain)).await
 }
 
-async fn agreed(stream: TcpStream, chain: &Path) -> TlsStream<TcpStream> {
+async fn agreed(stream: TcpStream, hello: Hello<'_>) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(chain).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_file(hello.chain).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+        .with_root_certificates(roots);
+    let mut config = match hello.person {
+        None => config.with_no_client_auth(),
+        Some(person) => {
+            let own = CertificateDer::from_pem_file(person.with_extension("pem")).unwrap();
+            let key = PrivateKeyDer::from_pem_file(person.with_extension("key")).unwrap();
+            config.with_client_auth_cert(vec![own], key).unwrap()
+        }
+    };
     config.alpn_protocols = vec![b"h2".to_vec()];
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    let name = "blog".try_into().unwrap();
+    let name = hello.name.try_into().unwrap();
     watched("the handshake", connector.connect(name, stream)).await.unwrap()
 }
 

@@ -257,6 +257,11 @@ fn bodies() -> Vec<Case> {
     cases
 }
 
+/// All of them.
+pub(crate) fn cases() -> Vec<Case> {
+    [fields(), lines(), hosts(), bodies()].into_iter().flatten().collect()
+}
+
 /// A number of HPACK (RFC 7541, 5.1) in seven bits and what follows.
 fn number(block: &mut Vec<u8>, value: usize) {
     if value < 127 {
@@ -300,7 +305,7 @@ fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 /// The case on stream 1, the canary on stream 3.
-fn bytes(case: &Case) -> Vec<u8> {
+pub(crate) fn bytes(case: &Case) -> Vec<u8> {
     let mut bytes = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
     bytes.extend(frame(SETTINGS, 0, 0, &[]));
     let ends = |last: bool| if last { END_STREAM } else { 0 };
@@ -325,7 +330,7 @@ pub(crate) struct Answered {
 }
 
 /// Sends it, and reads until both are over or the connection is.
-pub(crate) async fn answered(stage: &Stage, chain: &Path, case: &Case) -> Answered {
+async fn answered(stage: &Stage, chain: &Path, case: &Case) -> Answered {
     let mut stream = Box::pin(connection(stage, chain)).await;
     answered_on(&mut stream, case).await
 }
@@ -432,8 +437,7 @@ fn what_could_be_read_in_two_ways_by_http2_is_refused_or_reaches_the_server_as_o
         // The server sees all that it is to see.
         stage.origin.says(ok("fine").field("Cache-Control", "no-store"));
         let mut faults = Vec::new();
-        let cases: Vec<Case> =
-            [fields(), lines(), hosts(), bodies()].into_iter().flatten().collect();
+        let cases = cases();
         for case in &cases {
             faults.extend(play(stage, &chain, case).await);
         }

@@ -2,10 +2,12 @@
 //! that does what it is told (and misbehaves when told so) on the other, a server whose power is
 //! simulated between them.
 mod access;
+mod access_ban_lines;
 mod access_bans;
 mod access_certificates;
 mod access_forward;
 mod access_frames;
+mod access_frames_certificates;
 mod access_networks;
 mod access_passwords;
 mod access_spellings;

@@ -4,6 +4,7 @@
 //! Behind each request follows another on the same connection, the [`CANARY`]. It tells where the
 //! gateway takes the first one to end, and must not be answered behind one that was refused.
 
+mod access;
 mod chunks;
 mod codings;
 mod heads;
@@ -314,7 +315,7 @@ fn connect(gateway: &Gateway) -> TcpStream {
 const WAYS: [&str; 2] = ["at once", "byte by byte"];
 
 /// Plays all of them, whole and byte by byte, with a server that is awake and one that sleeps, and
-/// tells of all that went wrong.
+/// tells of all that went wrong. Then strangers send them to a site that is closed to them.
 fn play_all(cases: &[Case]) {
     let mut faults = Vec::new();
     for server in [AWAKE, SLEEPY] {
@@ -349,4 +350,5 @@ fn play_all(cases: &[Case]) {
         stage.gateway.stop();
     }
     assert!(faults.is_empty(), "{} of them:\n{}", faults.len(), faults.join("\n"));
+    access::none_passes(cases);
 }
