@@ -119,7 +119,7 @@ export function compression(section, note, box, it) {
     ? "Nothing was compressed since the proxy started."
     : `${counted(all, "answer")} since the proxy started: ${bytes(it.bytes_before)} became ${bytes(it.bytes_after)}, ${saved(it.bytes_before, it.bytes_after)} saved.${passed}`;
   const rows = Object.entries(it.answers).filter(([, value]) => value > 0).map(([name, value]) => {
-    const { before, after } = it.bytes[name];
+    const { before, after } = it.bytes?.[name] ?? { before: 0, after: 0 };
     return [CODINGS[name] ?? name, { n: count(value) }, { n: bytes(before) }, { n: bytes(after) }, { n: saved(before, after) }];
   });
   box.hidden = rows.length === 0;

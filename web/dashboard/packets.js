@@ -16,5 +16,5 @@ export function packets(section, note, box, it) {
   if (note.textContent !== state) note.textContent = state;
   const rows = Object.entries(it.outcomes).map(([name, value]) => [OUTCOMES[name] ?? name, { n: count(value) }]);
   box.hidden = rows.length === 0;
-  box.replaceChildren(table(["datagrams since the start", { n: "count" }], rows));
+  box.replaceChildren(table(["datagrams since the proxy started", { n: "count" }], rows));
 }

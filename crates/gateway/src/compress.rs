@@ -148,7 +148,8 @@ impl Compressor {
     /// Whether other clients get the answer to a `GET` in another coding, by the status and fields of an answer to `GET`
     /// or `HEAD`. Clients without a name get more than others compressed.
     pub(crate) fn varies(&self, target: &str, status: StatusCode, headers: &HeaderMap) -> bool {
-        let asked = RequestInfo { method: &Method::GET, target, sender: Sender::ANONYMOUS };
+        let request =
+            CompressionRequest { method: &Method::GET, target, sender: Sender::ANONYMOUS };
         let value = |name| headers.get(name).and_then(|it: &HeaderValue| it.to_str().ok());
         let length = match status {
             StatusCode::PARTIAL_CONTENT => {
@@ -163,7 +164,7 @@ impl Compressor {
             _ => value(CONTENT_LENGTH),
         };
         let length = length.and_then(|it| it.parse().ok());
-        self.why_not_whole(&asked, headers, length).is_none()
+        self.why_not_whole(&request, headers, length).is_none()
     }
 
     /// The answer of the server as its client gets it; it is marked already.
@@ -174,9 +175,9 @@ impl Compressor {
         sender: Sender,
         mut response: Response<Answer>,
     ) -> Response<Answer> {
-        let asked = RequestInfo { method: &parts.method, target, sender };
+        let request = CompressionRequest { method: &parts.method, target, sender };
         let length = response.body().size_hint().exact();
-        if self.why_not(&asked, response.status(), response.headers(), length).is_some() {
+        if self.why_not(&request, response.status(), response.headers(), length).is_some() {
             return response;
         }
         // Also if this client gets it as it is: another would not.
@@ -202,22 +203,22 @@ impl Compressor {
     /// Why an answer is not compressed; nothing if it may be.
     pub(crate) fn why_not(
         &self,
-        asked: &RequestInfo<'_>,
+        request: &CompressionRequest<'_>,
         status: StatusCode,
         headers: &HeaderMap,
         length: Option<u64>,
     ) -> Option<WhyNot> {
         let is_part = !has_body(status) || status == StatusCode::PARTIAL_CONTENT;
-        if *asked.method == Method::HEAD || is_part || headers.contains_key(CONTENT_RANGE) {
+        if *request.method == Method::HEAD || is_part || headers.contains_key(CONTENT_RANGE) {
             return Some(WhyNot::Status);
         }
-        self.why_not_whole(asked, headers, length)
+        self.why_not_whole(request, headers, length)
     }
 
     /// Why an answer that is whole is not compressed; nothing if it may be.
     fn why_not_whole(
         &self,
-        asked: &RequestInfo<'_>,
+        request: &CompressionRequest<'_>,
         headers: &HeaderMap,
         length: Option<u64>,
     ) -> Option<WhyNot> {
@@ -232,7 +233,7 @@ impl Compressor {
         if length.is_some_and(|length| length < self.config.min_bytes) {
             return Some(WhyNot::Short);
         }
-        (!self.config.personal && self.may_be_secret(asked, &kind, headers))
+        (!self.config.personal && self.may_be_secret(request, &kind, headers))
             .then_some(WhyNot::Secret)
     }
 
@@ -255,30 +256,35 @@ impl Compressor {
     }
 
     /// Whether an answer may hold a secret of its client beside something that a stranger chose.
-    fn may_be_secret(&self, asked: &RequestInfo<'_>, kind: &str, headers: &HeaderMap) -> bool {
+    fn may_be_secret(
+        &self,
+        request: &CompressionRequest<'_>,
+        kind: &str,
+        headers: &HeaderMap,
+    ) -> bool {
         if headers.contains_key(SET_COOKIE) {
             // Pages of a new session hold its tokens.
             return true;
         }
-        let is_query_free = !asked.target.contains('?') || has_directive(headers, "immutable");
+        let is_query_free = !request.target.contains('?') || has_directive(headers, "immutable");
         let is_private = ["private", "no-store"].iter().any(|it| has_directive(headers, it));
-        let is_part = PARTS_OF_PAGES.contains(&kind) && is_query_free && asked.has_no_content();
+        let is_part = PARTS_OF_PAGES.contains(&kind) && is_query_free && request.has_no_content();
         if is_part && !is_private {
             return false;
         }
         let is_public = has_directive(headers, "public") && !is_private;
-        self.is_closed || !asked.sender.is_anonymous() && !is_public
+        self.is_closed || !request.sender.is_anonymous() && !is_public
     }
 }
 
-/// What was asked for.
-pub(crate) struct RequestInfo<'a> {
+/// The request whose answer may be compressed.
+pub(crate) struct CompressionRequest<'a> {
     pub(crate) method: &'a Method,
     pub(crate) target: &'a str,
     pub(crate) sender: Sender,
 }
 
-impl RequestInfo<'_> {
+impl CompressionRequest<'_> {
     /// A form could choose a part of the answer.
     fn has_no_content(&self) -> bool {
         *self.method == Method::GET && !self.sender.has(Sender::CONTENT)

@@ -394,9 +394,10 @@ impl Config {
     /// Checks what types cannot express. Errors are (dotted key, what is wrong and what would be right).
     fn check(&self) -> Result<(), Wrong> {
         // Without a site there is nothing to answer by HTTP; but with a gate, another proxy may serve it.
+        let needs_http = !self.site.is_empty() || self.containers.is_some();
         let listens = !self.listen.is_empty() || self.tls.is_some();
         let passes = !self.tcp.is_empty() || !self.udp.is_empty() || self.magic_packets.is_some();
-        if !listens && self.gate.is_none() && (!self.site.is_empty() || !passes) {
+        if !listens && self.gate.is_none() && (needs_http || !passes) {
             return wrong("listen", "at least one address is needed: `listen = [\"0.0.0.0:80\"]`");
         }
         self.tls.as_ref().map_or(Ok(()), |tls| tls.check(&self.listen))?;

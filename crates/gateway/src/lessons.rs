@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::private;
 
-/// Maximum length of the file, which usually has some 6 KB.
+/// Maximum length of the file, which usually has about 10 KB.
 pub const LONGEST: usize = 64 << 10;
 
 /// Version of the format. It changes as soon as a number in it means something else.

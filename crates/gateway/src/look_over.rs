@@ -1,6 +1,8 @@
 //! Checks of a configuration before it is started.
 
 use nightwatt_clock::Clock;
+use nightwatt_host::explained::Explained;
+use nightwatt_host::secret::Secret;
 
 use crate::admin::Guard;
 use crate::config::Config;
@@ -30,7 +32,7 @@ impl Gateway {
         all.filter_map(Result::err).collect()
     }
 
-    /// Settings and files that let other users of this machine read secrets, or harm the gateway.
+    /// Settings and files that let other users of this machine read secrets, harm the gateway, or do nothing.
     pub fn risks(config: &Config) -> Vec<String> {
         let unused = config.site.iter().filter_map(|site| {
             let why = site.mirror.unused(site.kind)?;
@@ -38,15 +40,22 @@ impl Gateway {
         });
         let tokens = config.site.iter().filter_map(|site| {
             let path = site.mirror.token_file.as_ref()?;
-            let error = std::fs::File::open(path).err()?;
+            let why = Explained::one_line(&Secret::from_file(path).err()?);
             Some(format!(
-                "`site.mirror.token_file` of site `{}`: cannot read {}: {error}. No program can report changes until \
-                 it can: write a token there (`openssl rand -hex 24`), or correct the path",
-                site.name,
-                path.display()
+                "`site.mirror.token_file` of site `{}`: {why}. No program can report changes while nightwatt cannot \
+                 read a token there (`openssl rand -hex 24` makes one)",
+                site.name
             ))
         });
-        let unused: Vec<String> = unused.chain(tokens).collect();
-        [state_dir::risks(&config.state_dir), secrets::risks(config), unused].concat()
+        let acme = config.tls.as_ref().and_then(|tls| tls.acme.as_ref()?.ca.as_deref());
+        let acme = acme.and_then(|ca| nightwatt_host::tls::roots(Some(ca)).err());
+        let acme = acme.map(|error| {
+            format!(
+                "`tls.acme.ca`: {}. No certificate can be got while that is so",
+                Explained::one_line(&error)
+            )
+        });
+        let without_effect: Vec<String> = unused.chain(tokens).chain(acme).collect();
+        [state_dir::risks(&config.state_dir), secrets::risks(config), without_effect].concat()
     }
 }

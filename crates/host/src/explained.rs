@@ -24,6 +24,11 @@ impl Explained {
         Self { what, causes: said, hint }
     }
 
+    /// What failed and why, in one line.
+    pub fn one_line(error: &dyn Error) -> String {
+        chain(error).join(": ")
+    }
+
     /// What failed, in the caller's words, because of this.
     pub fn because(what: impl Into<String>, cause: &dyn Error) -> Self {
         Self { causes: chain(cause), ..Self::saying(what) }
@@ -110,6 +115,14 @@ mod tests {
 
     fn rendered(template: &'static str) -> String {
         Explained::of(&Outer(template, io::Error::other("the disk is on fire"))).to_string()
+    }
+
+    #[test]
+    fn in_one_line_causes_follow_after_colons() {
+        let error = Outer("cannot read a.log", io::Error::other("the disk is on fire"));
+        assert_eq!(Explained::one_line(&error), "cannot read a.log: the disk is on fire");
+        let error = Outer("cannot read a.log: {}", io::Error::other("the disk is on fire"));
+        assert_eq!(Explained::one_line(&error), "cannot read a.log: the disk is on fire");
     }
 
     #[test]

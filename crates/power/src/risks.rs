@@ -2,13 +2,12 @@
 //!
 //! Nothing here is an error: `check` may run as another user than the proxy, on another machine.
 
-use std::error::Error as _;
 use std::fs::File;
-use std::iter;
 use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_agent::key::Key;
+use nightwatt_host::explained::Explained;
 use nightwatt_host::preflight::{cannot_run, first_word};
 use nightwatt_host::secret::{Secret, exposed};
 use nightwatt_host::tls;
@@ -97,10 +96,7 @@ impl DriverConfig {
     fn risks(&self) -> Vec<String> {
         let mut risks = Vec::new();
         if let Err(error) = self.try_files() {
-            let causes = iter::successors(error.source(), |&cause| cause.source());
-            let why: Vec<String> =
-                iter::once(error.to_string()).chain(causes.map(ToString::to_string)).collect();
-            let why = why.join(": ");
+            let why = Explained::one_line(&error);
             risks.push(format!("{why} (as the user who runs `check`); {}", error.hint()));
         }
         risks.extend(self.exposed());

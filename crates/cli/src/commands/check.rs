@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Success)
 }
 
-/// The whole text. What one has to be `careful` about and belongs to no site comes before the first of these.
+/// The whole text. Warnings about files and the whole configuration (`careful`) come before the first machine or site.
 pub(super) fn page(name: &str, config: &Config, careful: &[String]) -> String {
     let mut text = format!("{name} is good: {}\n\n", counts(config));
     let listen: Vec<String> = config.listen.iter().map(ToString::to_string).collect();

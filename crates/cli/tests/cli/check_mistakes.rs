@@ -231,7 +231,7 @@ fn a_controller_a_server_and_a_mirror_name_the_keys_of_their_files() {
     let wanted = "careful `password_file`: cannot read /no/bmc: No such file";
     says(&part(&page, "machine box"), &[wanted]);
     let wanted = "careful `site.mirror.token_file` of site `blog`: cannot read /no/token: No such file or directory \
-                  (os error 2). No program can report changes until it can: write a token there";
+                  (os error 2). No program can report changes while nightwatt cannot read a token there";
     says(&part(&page, "listens on"), &[wanted]);
     let ca = SITE.replace("http://127.0.0.1:1", "https://127.0.0.1:1");
     let written = Written::new(&format!("{ca}origin_tls.ca = \"/no/ca.pem\"\n"));

@@ -61,7 +61,8 @@ fn proofs_by_dns_name_the_server_and_the_key_and_warn_of_a_key_that_all_can_read
     let hook = ["/usr/local/bin/dns-hook", "--zone", "example"];
     let dns = json!({ "server": null, "key": null, "hook": hook });
     assert_eq!(written.json()["tls"]["acme_dns"], dns);
-    assert_eq!(Written::site(TLS).json()["tls"]["acme_dns"], Value::Null);
+    let without_wildcard = TLS.replace(", \"*.blog.example\"", "");
+    assert_eq!(Written::site(&without_wildcard).json()["tls"]["acme_dns"], Value::Null);
 }
 
 #[test]

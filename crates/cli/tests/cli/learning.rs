@@ -47,6 +47,20 @@ fn a_second_run_goes_on_with_what_the_first_has_learned() {
 }
 
 #[test]
+fn what_was_stored_before_kinds_of_day_were_distinguished_is_used() {
+    let house = learning();
+    fs::create_dir_all(house.path("state")).unwrap();
+    // Written by the program of 28 November 2026 (7b4d34ed), which had watched for 20.9 s.
+    fs::write(house.path(LESSONS), include_str!("lessons_without_kinds_of_day.json")).unwrap();
+    let gateway = house.serve(&[]);
+    let watched = learned_from(&gateway).expect("it has lessons");
+    assert!((20.8..60.0).contains(&watched), "{watched} s");
+    said(&house, "goes on with what it has learned");
+    stop(gateway);
+    assert!(house.read(LESSONS).contains("hours_of_kind"), "it stores what it knows now");
+}
+
+#[test]
 fn lessons_of_no_use_are_named_in_one_line_and_kept_aside() {
     let house = learning();
     let gateway = house.serve(&[]);

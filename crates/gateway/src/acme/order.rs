@@ -9,6 +9,8 @@ use instant_acme::{
     NewOrder, Order, OrderStatus, RetryPolicy,
 };
 
+use nightwatt_host::explained::Explained;
+
 use super::dns_challenge::{DnsError, Records};
 use crate::config::Proof;
 use crate::proofs::Proofs;
@@ -36,7 +38,7 @@ pub(super) enum Failed {
     #[error("what the authority gave cannot be used")]
     OfNoUse,
     /// The trusted authorities cannot be loaded.
-    #[error("{0}")]
+    #[error("`tls.acme.ca`: {}", Explained::one_line(.0))]
     Trust(nightwatt_host::tls::TlsError),
     /// A record in DNS could not be made.
     #[error("{0}")]

@@ -67,8 +67,8 @@ const OPEN: [Case; 24] = [
 fn what_may_hold_a_secret_beside_what_a_stranger_chose_is_not_compressed() {
     let open = compressor("[site.compression]\nenabled = true");
     for (target, sender, lines, why) in OPEN {
-        let asked = RequestInfo { method: &Method::GET, target, sender };
-        let said = open.why_not(&asked, StatusCode::OK, &fields(lines), Some(5000));
+        let request = CompressionRequest { method: &Method::GET, target, sender };
+        let said = open.why_not(&request, StatusCode::OK, &fields(lines), Some(5000));
         assert_eq!(said, why, "{target} {sender:?} {lines:?}");
     }
 }
@@ -84,8 +84,8 @@ fn behind_rules_of_access_only_the_parts_of_pages_are_compressed() {
         ("/a.js", &[SCRIPT, ("cache-control", "private")], Some(WhyNot::Secret)),
         ("/a.js?x", &[SCRIPT, ("cache-control", "public")], Some(WhyNot::Secret)),
     ] {
-        let asked = RequestInfo { method: &Method::GET, target, sender: STRANGER };
-        let said = closed.why_not(&asked, StatusCode::OK, &fields(lines), None);
+        let request = CompressionRequest { method: &Method::GET, target, sender: STRANGER };
+        let said = closed.why_not(&request, StatusCode::OK, &fields(lines), None);
         assert_eq!(said, why, "{target} {lines:?}");
     }
 }
@@ -94,9 +94,9 @@ fn behind_rules_of_access_only_the_parts_of_pages_are_compressed() {
 fn a_post_a_short_answer_and_one_without_body_are_left_alone() {
     let open = compressor("[site.compression]\nenabled = true");
     let of = |method: &Method, sender, status: u16, length| {
-        let asked = RequestInfo { method, target: "/a.js", sender };
+        let request = CompressionRequest { method, target: "/a.js", sender };
         let status = StatusCode::from_u16(status).unwrap();
-        open.why_not(&asked, status, &fields(&[SCRIPT]), length)
+        open.why_not(&request, status, &fields(&[SCRIPT]), length)
     };
     let content = Sender::CONTENT.with(NAMED);
     assert_eq!(of(&Method::GET, NAMED, 200, Some(1024)), None);
@@ -150,14 +150,14 @@ fn an_answer_varies_if_the_whole_one_is_compressed_for_others() {
 #[test]
 fn types_and_personal_pages_are_as_the_operator_says() {
     let all = compressor("compression = { enabled = true, personal = true, types = [\"Text/*\"] }");
-    let asked = RequestInfo { method: &Method::GET, target: "/", sender: NAMED };
+    let request = CompressionRequest { method: &Method::GET, target: "/", sender: NAMED };
     for (kind, why) in [
         ("text/x-anything", None),
         ("application/json", Some(WhyNot::Kind)),
         ("te", Some(WhyNot::Kind)),
     ] {
         let lines = fields(&[("content-type", kind), ("set-cookie", "a=b")]);
-        assert_eq!(all.why_not(&asked, StatusCode::OK, &lines, None), why, "{kind}");
+        assert_eq!(all.why_not(&request, StatusCode::OK, &lines, None), why, "{kind}");
     }
 }
 

@@ -17,6 +17,11 @@ pub enum UnusableWebhook {
         source: io::Error,
     },
     /// The receiver's certificate cannot be checked.
-    #[error("`webhook.ca`: {0}")]
-    Trust(#[from] nightwatt_host::tls::TlsError),
+    #[error("`webhook.ca` of {webhook}: {source}")]
+    Trust {
+        /// The receiver, without what may be secret in its address.
+        webhook: String,
+        /// Why.
+        source: nightwatt_host::tls::TlsError,
+    },
 }

@@ -59,8 +59,10 @@ struct Pair {
 
 impl Pair {
     fn load(config: &CertificateConfig, provider: &CryptoProvider) -> Result<Self, BadCertificate> {
-        let CertificateConfig { chain: path, key: key_path, .. } = config;
-        let pem = read("chain", path)?;
+        let CertificateConfig { chain: path, key: key_path, acme } = config;
+        // Files of certificates by ACME are nightwatt's own.
+        let [chain_key, key_key] = if acme.is_empty() { ["chain", "key"] } else { ["acme"; 2] };
+        let pem = read(chain_key, path)?;
         let broken = |why: String| BadCertificate::Broken { path: path.clone(), why };
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
         let chain = chain.map_err(|error| broken(error.to_string()))?;
@@ -74,7 +76,7 @@ impl Pair {
             parsed.valid_dns_names().map(str::to_ascii_lowercase).collect()
         };
         let is_named = own.windows(SUBJECT_ALT_NAME.len()).any(|it| it == SUBJECT_ALT_NAME);
-        let key = read("key", key_path)?;
+        let key = read(key_key, key_path)?;
         let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| {
             let text = String::from_utf8_lossy(&key);
             let locked = text.contains("ENCRYPTED");

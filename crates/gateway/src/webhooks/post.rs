@@ -84,7 +84,9 @@ impl Post {
     pub(super) fn open(config: &WebhookConfig, clock: &Clock) -> Result<Self, UnusableWebhook> {
         let target = config.target().unwrap_or_default();
         let by_tls = target.scheme_str() == Some("https");
-        let trust = by_tls.then(|| tls::config(config.ca.as_deref(), None)).transpose()?;
+        let trust = by_tls.then(|| tls::config(config.ca.as_deref(), None)).transpose();
+        let trust =
+            trust.map_err(|source| UnusableWebhook::Trust { webhook: config.shown(), source })?;
         let post = Self {
             shown: config.shown(),
             target,

@@ -18,7 +18,10 @@ pub(super) const HINT: &str = "`ca=FILE` names the certificate (PEM) that vouche
 /// Verifies by the certificates that vouch for a device: those of `ca=`, else the system's.
 pub(crate) fn trust(spec: &MeterSpec) -> Result<Arc<ClientConfig>, MeterError> {
     tls::config(spec.text("ca").map(Path::new), None).map_err(|error| match error {
-        TlsError::File { path, source } => MeterError::reading(path, source),
+        TlsError::File { path, source } => {
+            let what = format!("read {}, which `ca` names", path.display());
+            MeterError::Io { what, error: source }
+        }
         TlsError::NoCertificate(path) => {
             let path = path.display();
             spec.wrong(format!("there is no certificate in {path}: PEM is expected"))

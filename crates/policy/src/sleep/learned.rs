@@ -60,8 +60,8 @@ const LONGEST_STOP: Duration = Duration::from_hours(10 * 365 * 24);
 /// sleeps, so that the cost of the sleep itself does not depend on the moment.)
 ///
 /// Rates are the sum of two: visits in progress, each by its age, and new ones, by the time of day, whether it
-/// is a weekend, and the recent past. A visitor that has been delayed already is no further delayed visit, so the server need not
-/// stay awake for it.
+/// is a weekend, and the recent past. A visitor that has been delayed already is no further delayed visit, so the
+/// server need not stay awake for it.
 ///
 /// The price of a delayed visit is the operator's. Where they gave a promise instead (SLA), the
 /// price of a delayed request, or visit, whichever the promise counts, follows from how much of it is
@@ -82,7 +82,7 @@ pub struct Learned {
     watched: Duration,
 }
 
-/// What the policy has learned, for storing. Some 9 KB of JSON.
+/// What the policy has learned, for storing. About 10 KB of JSON.
 ///
 /// It is about requests alone: it stays true when the server, its price or the promise changes.
 /// Whatever is deserialised can have been learned: figures that cannot be are an error.
@@ -185,7 +185,10 @@ impl Learned {
         let spared = |returns: &Returns| {
             (new + returns.any) * (wake_up + request) + (new + GUARDED * returns.undelayed) * visit
         };
-        let returns = self.visits.returns(now.mono, |returns| spared(returns) > enough);
+        // A server that wakes slowly draws less than one that is awake: then each further visit may lower the sum.
+        let only_grows = wake_up + request >= 0.0;
+        let returns =
+            self.visits.returns(now.mono, |returns| only_grows && spared(returns) > enough);
         (spared(&returns), returns.lasts_s)
     }
 

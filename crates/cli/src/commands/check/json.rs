@@ -1,4 +1,4 @@
-//! All that the text has, for programs.
+//! What a configuration means, as one JSON object for programs.
 
 use std::time::Duration;
 

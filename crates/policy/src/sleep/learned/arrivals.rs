@@ -35,6 +35,13 @@ const LONG_MEMORY: f64 = 21.0 * 86_400.0;
 /// No view falls further behind than this (natural logarithm), so that each can come back.
 const LEAST_WEIGHT: f64 = -6.0;
 
+/// Nothing is preferred at first, except that kinds of days have to prove themselves.
+const FIRST_WEIGHTS: [f64; VIEWS] = {
+    let mut weights = [0.0; VIEWS];
+    weights[VIEWS - 1] = LEAST_WEIGHT;
+    weights
+};
+
 /// exp(-6).
 const EXP_LEAST_WEIGHT: f64 = 0.002_478_752_176_666_358_5;
 
@@ -74,7 +81,7 @@ impl Default for Arrivals {
             hours_of_kind: [[Watched::default(); 24]; 2],
             long: Watched::default(),
             pauses: Pauses::default(),
-            weights: [0.0; VIEWS],
+            weights: FIRST_WEIGHTS,
             at: Mono::ZERO,
             unpassed: Duration::ZERO,
         }
@@ -199,7 +206,7 @@ impl Arrivals {
         views[VIEWS - 4] = of_hour;
         views[VIEWS - 3] = f64::midpoint(of_hour, views[1]);
         views[VIEWS - 2] = by_pause;
-        views[VIEWS - 1] = self.hours_of_kind[kind_of_day][hour].rate(of_hour, HOUR_WEIGHT);
+        views[VIEWS - 1] = self.hours_of_kind[kind_of_day][hour].rate(long, HOUR_WEIGHT);
         views
     }
 
@@ -264,11 +271,11 @@ impl LocalHour {
     }
 }
 
-/// Reads weights of views. Where they were stored without the last view, it is as far behind as it can be.
+/// Reads weights of views. Where they were stored without the last view, it begins as it does at first.
 fn weights<'de, D: Deserializer<'de>>(deserializer: D) -> Result<[f64; VIEWS], D::Error> {
     let mut weights = Vec::deserialize(deserializer)?;
     if weights.len() == VIEWS_WITHOUT_KINDS_OF_DAY {
-        weights.push(LEAST_WEIGHT);
+        weights.push(FIRST_WEIGHTS[VIEWS - 1]);
     }
     <[f64; VIEWS]>::try_from(weights.as_slice())
         .map_err(|_| serde::de::Error::invalid_length(weights.len(), &"a weight for each view"))
@@ -360,26 +367,29 @@ mod tests {
             let midnight = monday + n * day;
             come(&mut arrivals, (midnight + 9 * hour, midnight + 17 * hour), 300);
         }
-        // Of both days, the minute after opening time, without a visit since the last Friday; nothing is known of
-        // today but its date.
-        let at_nine = |n: u64| monday + n * day + 9 * hour + 60;
-        let friday_evening = arrivals;
-        let rate_at = |second| {
-            let mut arrivals = friday_evening.clone();
-            arrivals.pass(at(second));
-            arrivals.rate(at(second))
+        let of_day_and_kind = |second: u64| {
+            let views = arrivals.views(LocalHour::of(at(second), 0.0), arrivals.long_rate(), 0.0);
+            [views[VIEWS - 4], views[VIEWS - 1]].map(|rate| rate * 300.0)
         };
-        let (saturday, next_monday) = (rate_at(at_nine(26)), rate_at(at_nine(28)));
-        assert!(next_monday > 4.0 * saturday, "{next_monday} and {saturday} per second");
-        // A weekend's hour is that of working days until it was watched for itself.
+        let ten = |n: u64| monday + n * day + 10 * hour;
+        let ([of_day, on_monday], [_, on_saturday]) =
+            (of_day_and_kind(ten(0)), of_day_and_kind(ten(5)));
+        // Of the seven days, five have visits. A prior of an hour at the mean of all hours counts beside them.
+        assert!((0.85..1.05).contains(&on_monday), "{on_monday} in five minutes");
+        assert!((0.6..0.85).contains(&of_day), "{of_day} in five minutes on any day");
+        assert!(on_saturday < 0.1, "{on_saturday} in five minutes");
+        // It has predicted these weeks better than the hour of the day.
+        arrivals.pass(at(monday + 28 * day));
+        let [by_hour, by_kind] = [VIEWS - 4, VIEWS - 1].map(|view| arrivals.weights[view]);
+        assert!(by_kind > by_hour + 1.0, "logarithms of weights {by_kind} and {by_hour}");
+        // As long as only working days were watched, their hours are those of all days.
         let mut fresh = Arrivals { at: Mono::from_secs(monday), ..Arrivals::default() };
         for n in 0..5 {
             let midnight = monday + n * day;
             come(&mut fresh, (midnight + 9 * hour, midnight + 17 * hour), 300);
         }
-        let saturday = monday + 5 * day + 9 * hour;
-        let hour = LocalHour::of(at(saturday), 0.0);
-        let views = fresh.views(hour, fresh.long_rate(), 0.0);
+        let friday = monday + 4 * day + 17 * hour;
+        let views = fresh.views(LocalHour::of(at(friday), 1.0), fresh.long_rate(), 0.0);
         assert_eq!(views[VIEWS - 1].to_bits(), views[VIEWS - 4].to_bits());
     }
 

@@ -71,6 +71,10 @@ fn verdict(policy: &mut Learned, now: Now, idle: u64) -> Option<Duration> {
     let wake_time = policy.terms.states.wake_time;
     let since = now.mono - Duration::from_millis(idle);
     let idle = Idle { since, awake_since: since, promise: None, wake_time };
+    // What ends the sum early does not change its outcome.
+    let awake = (policy.terms.states.on - policy.terms.states.off).get();
+    let [early, whole] = [awake, f64::INFINITY].map(|enough| policy.spared(now, None, enough).0);
+    assert_eq!(early > awake, whole > awake, "{early} W, {whole} W in all");
     match policy.verdict(now, &idle) {
         Verdict::Sleep => None,
         Verdict::AskAgainAt(then) => Some(then.since(now.mono)),
