@@ -14,7 +14,7 @@ use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::{ClientFacts, Reply, Traits, clf};
 
-use crate::access::{AccessLog, Answered, Entry, Part};
+use crate::access_log::{AccessLog, Answered, Entry, Part};
 use crate::answers;
 use crate::body::{Answer, Watcher};
 use crate::client_facts;

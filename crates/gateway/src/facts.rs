@@ -12,7 +12,7 @@ use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::{Arrival, ClientFacts, ClientKey, Fetch};
 
 use crate::accept::Accept;
-use crate::access::Raw;
+use crate::access_log::Raw;
 use crate::authority::{Authority, host_name};
 use crate::client_facts::{self, Posted};
 use crate::config::Config;

@@ -28,7 +28,7 @@ use nightwatt_traffic::{ClientFacts, ClientKey, Fetch, Traits, clf};
 
 pub(crate) use self::pass::Pass;
 use self::plain::{LastNames, Plain};
-use crate::access::{Answered, Part};
+use crate::access_log::{Answered, Part};
 use crate::accounting::{ANSWER, Asker, refused};
 use crate::authority::Authority;
 use crate::body::Answer;

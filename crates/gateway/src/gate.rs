@@ -36,7 +36,7 @@ use tokio::sync::watch;
 use self::question::QuestionError;
 use self::refusal::Refusal;
 use self::traffic::{Ago, Connection, LOOKS, Traffic};
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::accounting::{How, close, refused};
 use crate::answers;
 use crate::body::Answer;

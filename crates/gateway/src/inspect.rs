@@ -19,7 +19,7 @@ use nightwatt_policy::manager::SleepBlocker;
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_policy::sla::Broken;
 
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::gateway::Gateway;
 use crate::machine::Machine;
 use crate::magic_packets::tally::Listening;

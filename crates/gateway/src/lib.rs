@@ -9,7 +9,7 @@
 //! sockets, bodies and files.
 
 mod accept;
-mod access;
+mod access_log;
 mod accounting;
 mod acme;
 mod admin;
@@ -103,7 +103,7 @@ mod wake_cause;
 mod warm_up;
 pub mod webhooks;
 
-pub use access::{Answered, Extras};
+pub use access_log::{Answered, Extras};
 pub use config::Config;
 pub use error::{ConfigError, StartError};
 pub use gateway::{Gateway, Options};

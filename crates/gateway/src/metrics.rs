@@ -27,7 +27,7 @@ use nightwatt_policy::lifecycle::Phase;
 pub(crate) use self::tally::{
     ConnectionTally, RequestTally, ServerTally, WarmUpTally, WarmedUp, Why,
 };
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::gateway::Gateway;
 use crate::site::Site;
 use crate::status::{LedgerStatus, MeterStatus, Parts, SiteStatus};

@@ -11,7 +11,7 @@ use nightwatt_clock::Clock;
 use nightwatt_power::Controller;
 use tokio::task::JoinHandle;
 
-use crate::access::AccessLog;
+use crate::access_log::AccessLog;
 use crate::client_limits::ClientLimits;
 use crate::common::Common;
 use crate::config::{Config, MachineConfig, MeterConfig, SiteConfig, bottom_up};

@@ -17,7 +17,7 @@ use nightwatt_httpcache::{CacheKey, Rules};
 use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::Fetch;
 
-use crate::access::Raw;
+use crate::access_log::Raw;
 use crate::body::Answer;
 use crate::facts::{Facts, base};
 use crate::store::Object;

@@ -31,7 +31,7 @@ use self::accounting::Ended;
 use self::connecting::Connecting;
 use self::line::Line;
 pub(crate) use self::tally::{Outcome, Tally};
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::client_hello::{self, Hello};
 use crate::config::{Config, TcpConfig, UNKNOWN};
 use crate::machine::Machine;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinHandle;
 
-use crate::access::AccessLog;
+use crate::access_log::AccessLog;
 use crate::common::Common;
 use crate::config::Config;
 use crate::containers::Applied;

@@ -10,7 +10,7 @@ use nightwatt_clock::Clock;
 use nightwatt_http1::Limits;
 use nightwatt_httpcache::Timestamp;
 
-use crate::access::AccessLog;
+use crate::access_log::AccessLog;
 use crate::authority::host_name;
 use crate::client_limits::ClientLimits;
 use crate::config::Config;

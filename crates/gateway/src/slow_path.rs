@@ -29,7 +29,7 @@ use tokio::sync::watch;
 pub(crate) use self::client::Client;
 pub(crate) use self::resume::resume;
 pub(crate) use self::wants::{judge, wake_cause, want};
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::accounting::{How, close};
 use crate::admittance::Shown;
 use crate::answers;

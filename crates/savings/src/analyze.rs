@@ -13,10 +13,10 @@
 //! size, what mirrors hold of 2^17 URLs, histograms, the newest 2^16 requests, and of each pause that
 //! could hold a sleep 64 bytes (there is at most one in five seconds).
 
+mod amounts;
 mod bills;
 mod charts;
 mod costs;
-mod formats;
 mod hide;
 mod holes;
 mod mirror;

@@ -31,7 +31,7 @@ pub(crate) const LAYERS: [Layer; 9] = [
     Layer {
         name: "observe",
         modules: &[
-            "access",
+            "access_log",
             "metrics::tally",
             "datagrams::tally",
             "magic_packets::tally",

@@ -3,13 +3,13 @@
 mod access;
 mod answers;
 mod containers;
-mod datagrams;
 mod gate;
 mod json;
 mod measured;
 mod pool;
 mod services;
 mod sla;
+mod udp;
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -165,7 +165,7 @@ fn services_text(text: &mut String, config: &Config) {
     }
     for udp in &config.udp {
         let _ = writeln!(text, "\nudp {}", udp.name);
-        datagrams::rows(text, config, udp);
+        udp::rows(text, config, udp);
     }
 }
 

@@ -21,7 +21,7 @@ use super::server_socket::ServerSocket;
 use super::socket::{LONGEST, Socket};
 use super::tally::{Counted, Dropped, Outcome};
 use super::{Service, Source, look_up};
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::config::own;
 use crate::exchange::Exchange;
 use crate::facts::RequestId;

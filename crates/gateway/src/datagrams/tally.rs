@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use nightwatt_policy::datagrams::Refusal;
 
-use crate::access::Answered;
+use crate::access_log::Answered;
 
 /// The outcome of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use nightwatt_policy::visit::Visitor;
 use nightwatt_traffic::Traits;
 
 use super::{Client, Given, Id, Plain, value_of};
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::accounting::{ANSWER, CLIENT_LEFT};
 use crate::exchange::{Admitted, Begun, Exchange, SILENT};
 use crate::facts::RequestId;

@@ -8,7 +8,7 @@ use http::StatusCode;
 use nightwatt_policy::admission::ClientClass;
 use nightwatt_policy::lifecycle::Change;
 
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::wake_cause::WakeCause;
 use nightwatt_report::exposition::Counts;
 

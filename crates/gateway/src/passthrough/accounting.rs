@@ -6,7 +6,7 @@ use nightwatt_energy::time::{Mono, Now};
 use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::clf;
 
-use crate::access::{Answered, Part};
+use crate::access_log::{Answered, Part};
 use crate::config::UNKNOWN;
 use crate::facts::RequestId;
 use crate::serving::Serving;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::places::{Place, Places};
 
 /// The outcome of a connection.

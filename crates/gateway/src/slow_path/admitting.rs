@@ -13,7 +13,7 @@ use nightwatt_policy::admission::{self, Cached, ClientClass, Route, Want};
 use nightwatt_policy::manager::AdmissionRequest;
 
 use super::SiteRequest;
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::accounting::{CLIENT_LEFT, How, close};
 use crate::admittance::{self, Comer, Denial, Refused, Shown};
 use crate::answers;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::Response;
 use nightwatt_policy::admission::ClientClass;
 
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::accounting::{CLIENT_LEFT, How, close};
 use crate::body::Answer;
 use crate::facts::Facts;

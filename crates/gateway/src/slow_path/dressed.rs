@@ -5,7 +5,7 @@ use http::{HeaderValue, Response};
 use nightwatt_http1::Incoming;
 
 use super::SiteRequest;
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::accounting::How;
 use crate::body::Answer;
 use crate::https;

@@ -8,7 +8,7 @@ use nightwatt_policy::admission::{Cached, ClientClass, Want};
 use nightwatt_policy::lifecycle::Phase;
 
 use super::SiteRequest;
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::body::Answer;
 use crate::hit::{Found, head_of};
 use crate::mirror::{AnsweredRequest, CacheRequest, Mirror, MirrorRequest};

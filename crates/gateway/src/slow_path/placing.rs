@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::{Response, StatusCode};
 
 use super::{CacheLookup, SiteRequest};
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::answers;
 use crate::body::Answer;
 use crate::exchange::Exchange;

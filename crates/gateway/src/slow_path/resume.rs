@@ -6,7 +6,7 @@ use http::{Request, Response};
 use nightwatt_http1::Incoming;
 
 use super::{CacheLookup, Client, SiteRequest};
-use crate::access::Answered;
+use crate::access_log::Answered;
 use crate::accounting::{How, close};
 use crate::body::Answer;
 use crate::exchange::Admitted;

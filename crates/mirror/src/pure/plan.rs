@@ -9,6 +9,7 @@
 //! robots.txt comes first in every pass. Then come, by priority: sitemaps and feeds, what is said to have
 //! changed, what clients request most, what is oldest, what is nearest to the start.
 
+mod answer;
 mod bounds;
 mod caches;
 mod judge;
@@ -16,16 +17,15 @@ mod losses;
 mod pages;
 mod queue;
 mod saved;
-mod take;
 
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
 use nightwatt_httpcache::{Timestamp, update};
 
+pub use self::answer::{Change, Taken};
 pub use self::bounds::Limits;
 pub use self::pages::{Page, PageState};
 pub use self::saved::SavedPlan;
-pub use self::take::{Change, Taken};
 
 use self::losses::Losses;
 use self::pages::Pages;

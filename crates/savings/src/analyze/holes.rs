@@ -13,7 +13,7 @@ use nightwatt_energy::time::{Mono, Wall};
 use serde::Serialize;
 
 use super::DAY;
-use super::formats::days_text;
+use super::amounts::days_text;
 
 /// No hole is shorter: sites sleep at night.
 const LEAST: Duration = DAY;

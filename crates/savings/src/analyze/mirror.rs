@@ -6,7 +6,7 @@ use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{Axis, Block, Chart, Kind, Rows, Scale, Series, Table, Text};
 
-use super::formats::{amount, cents, counted};
+use super::amounts::{amount, cents, counted};
 use super::policy_figures::PolicyFigures;
 use super::result::{Analysis, MirrorFigures, MirrorRun};
 use super::tables::ratio;

@@ -8,7 +8,7 @@ use nightwatt_energy::quantity::{JOULES_PER_KWH, Joules};
 use nightwatt_report::{Block, Document, KeyFigure, Note, Origin, Section, Table, Text, grouped};
 
 use super::Tables;
-use super::formats::{amount, counted, days_text, money};
+use super::amounts::{amount, counted, days_text, money};
 use super::policy_figures::PolicyFigures;
 use super::result::Analysis;
 use super::tables::{counts_table, samples_table, wakers_table};

@@ -9,8 +9,8 @@ use nightwatt_report::{Cell, Column, Rows, Table};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::summary::Typical;
 
+use super::amounts::cents;
 use super::costs::ORACLE;
-use super::formats::cents;
 use super::policy_figures::{OracleFigures, PolicyFigures};
 use super::result::Analysis;
 use super::wakers::Waker;

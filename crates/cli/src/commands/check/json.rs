@@ -12,8 +12,8 @@ use nightwatt_power::ControllerConfig;
 use serde_json::{Value, json};
 
 use super::{
-    access, answers, awake_if, cache_words, certificates, containers, datagrams, disk_words, gate,
-    machine_risks, measured, meter_words, mirror_words, pool, probed, risks, services, sla,
+    access, answers, awake_if, cache_words, certificates, containers, disk_words, gate,
+    machine_risks, measured, meter_words, mirror_words, pool, probed, risks, services, sla, udp,
     usable_webhooks, wake_times, warm_up,
 };
 
@@ -41,7 +41,7 @@ pub(super) fn whole(config: &Config, careful: &[String]) -> Value {
         "containers": containers::look(config),
         "machines": config.machine.iter().map(|it| machine(config, it)).collect::<Vec<_>>(),
         "sites": config.site.iter().map(|it| site(config, it)).collect::<Vec<_>>(),
-        "udp": config.udp.iter().map(|it| datagrams::as_json(config, it)).collect::<Vec<_>>(),
+        "udp": config.udp.iter().map(|it| udp::as_json(config, it)).collect::<Vec<_>>(),
         "tcp": config.tcp.iter().map(|it| services::as_json(config, it)).collect::<Vec<_>>(),
     })
 }
