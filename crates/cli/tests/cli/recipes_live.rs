@@ -358,9 +358,9 @@ fn git_pushes_and_clones_by_http_and_by_ssh_while_gitea_sleeps_in_between() {
         "Forgejo",
         &[
             ["the front door", "0.0.0.0:80", "127.0.0.1:0"],
-            ["the pages", "10.0.0.5:3000", "ORIGIN"],
+            ["the pages, which are probed too", "10.0.0.5:3000", "ORIGIN"],
             ["where Git connects by SSH", "0.0.0.0:2222", &listen.to_string()],
-            ["the server of SSH, which is probed too", "10.0.0.5:22", &ssh.to_string()],
+            ["the server of SSH", "10.0.0.5:22", &ssh.to_string()],
         ],
     );
     assert!(configuration.contains("wake_on = \"ssh\""), "{configuration}");

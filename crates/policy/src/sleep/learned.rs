@@ -54,6 +54,8 @@ const LONGEST_STOP: Duration = Duration::from_hours(10 * 365 * 24);
 ///             + (rate of new visits + 0.6 x rate of undelayed ones) x price per delayed visit
 /// ```
 ///
+/// where a visit in progress counts no less than 0.
+///
 /// A wake-up costs `switch` less what the server does not draw while it wakes, `(on - off) x
 /// wake_time`. For rates that fall while the server idles this is the optimal stopping time: before
 /// it each further moment awake is worth its price, after it none is. (One switch is paid whenever it
@@ -182,13 +184,16 @@ impl Learned {
         let Prices { request, visit } = self.prices(promise);
         let states = &self.terms.states;
         let wake_up = (states.switch - (states.on - states.off) * states.wake_time).get();
+        let request = wake_up + request;
+        // A server that wakes slowly draws less than one that is awake, so a wake-up may be worth more than it costs.
+        // Visits count as nothing there: the sum only grows with each, and its beginning may decide.
+        let [delayed, undelayed] = [request, request + GUARDED * visit].map(|each| each.max(0.0));
         let spared = |returns: &Returns| {
-            (new + returns.any) * (wake_up + request) + (new + GUARDED * returns.undelayed) * visit
+            new * (request + visit)
+                + (returns.any - returns.undelayed) * delayed
+                + returns.undelayed * undelayed
         };
-        // A server that wakes slowly draws less than one that is awake: then each further visit may lower the sum.
-        let only_grows = wake_up + request >= 0.0;
-        let returns =
-            self.visits.returns(now.mono, |returns| only_grows && spared(returns) > enough);
+        let returns = self.visits.returns(now.mono, |returns| spared(returns) > enough);
         (spared(&returns), returns.lasts_s)
     }
 
