@@ -23,9 +23,11 @@ pub(crate) fn risks(config: &Config) -> Vec<String> {
     let probes = config.site.iter().flat_map(|site| &site.in_use);
     let probes = probes.flat_map(|it| it.token_file.iter().chain(&it.password_file));
     let probes = probes.filter_map(|file| exposed(file, "the token of a probe of use"));
+    let users = config.site.iter().filter_map(|site| site.access.as_ref()?.htpasswd.as_deref());
+    let users = users.filter_map(|file| exposed(file, "the hashes of passwords"));
     let dns = config.tls.iter().filter_map(|tls| tls.acme.as_ref()?.dns.as_ref());
     let dns = dns.filter_map(|it| exposed(it.key_file.as_deref()?, "the key for updates of DNS"));
-    let all = keys.chain(hooks).chain(power).chain(meters).chain(probes).chain(dns);
+    let all = keys.chain(hooks).chain(power).chain(meters).chain(probes).chain(users).chain(dns);
     let mut risks: Vec<String> = all.collect();
     // For most receivers, the path of a webhook's URL is a password.
     let has_path = |url: &str| {

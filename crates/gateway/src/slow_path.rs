@@ -273,6 +273,11 @@ impl<'a> SiteRequest<'a> {
             (Route::State, _) if self.want() == Want::Icon => {
                 (answers::no_icon(), Answered::Monitor)
             }
+            (Route::State, _) if !matches!(self.facts.method, Method::GET | Method::HEAD) => {
+                let status = StatusCode::SERVICE_UNAVAILABLE;
+                let text = "Nothing was done: the server sleeps, and a monitor does not wake it.";
+                (answers::later(status, self.wake_time(), text), Answered::Monitor)
+            }
             (Route::State, _) => {
                 let health = site.health(self.serving.observe);
                 let (text, retry_after) = (format!("{}\n", health.text), health.retry_after());

@@ -288,7 +288,7 @@ prefix = "/files"
 folder = "DIR/none"
 [[site.path]]
 prefix = "/here"
-folder = "DIR"
+folder = "DIR/here"
 [[site.path]]
 prefix = "/api/"
 origin = "http://10.0.0.5:9000"
@@ -301,12 +301,13 @@ response_headers.remove = ["Server"]
 "#,
     );
     let dir = written.dir();
+    std::fs::create_dir(format!("{dir}/here")).unwrap();
     let asleep = "; the server is not woken for it";
     let paths = [
         format!("/old/ and below: 308 to /new/{{rest}}{asleep}"),
         format!("/robots.txt alone: 410 with a fixed text{asleep}"),
         format!("/files and below: files of {dir}/none, which is not there now: 404{asleep}"),
-        format!("/here and below: files of {dir}{asleep}"),
+        format!("/here and below: files of {dir}/here{asleep}"),
         "/api/ and below: http://10.0.0.5:9000, without the prefix, with 2 headers changed"
             .to_owned(),
         "/plain and below: the server, with a header changed".to_owned(),

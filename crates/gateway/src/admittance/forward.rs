@@ -43,12 +43,27 @@ static SHOWN: [HeaderName; 6] = [
     HeaderName::from_static("x-requested-with"),
 ];
 
-/// Fields by which some servers (Rails, `OData`, Laravel) take a request for one of another method than the service is asked
-/// about.
-static METHODS: [HeaderName; 3] = [
+/// Fields by which some servers (Rails, `OData`, Symfony, IIS) take a request for one of another method, path or host than
+/// the service is asked about. A proxy in front may pass on those of its client.
+static OVERRIDES: [HeaderName; 18] = [
+    HeaderName::from_static("disguised-host"),
+    HeaderName::from_static("x-envoy-original-path"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-path"),
+    HeaderName::from_static("x-forwarded-uri"),
+    HeaderName::from_static("x-host"),
+    HeaderName::from_static("x-http-host-override"),
     HeaderName::from_static("x-http-method"),
     HeaderName::from_static("x-http-method-override"),
+    HeaderName::from_static("x-ingress-path"),
     HeaderName::from_static("x-method-override"),
+    HeaderName::from_static("x-original-host"),
+    HeaderName::from_static("x-original-prefix"),
+    HeaderName::from_static("x-original-uri"),
+    HeaderName::from_static("x-original-url"),
+    HeaderName::from_static("x-proxycontextpath"),
+    HeaderName::from_static("x-replaced-path"),
+    HeaderName::from_static("x-rewrite-url"),
 ];
 
 /// Fields of the service's answer that a client gets which does not come in.
@@ -109,10 +124,10 @@ impl ForwardAuth {
         remove_alike(fields, |name| self.is_own(name));
     }
 
-    /// Whether no client may send this field: the service alone may, or it would change the method about which the
+    /// Whether no client may send this field: the service alone may, or it would change the request about which the
     /// service is asked.
     fn is_own(&self, name: &HeaderName) -> bool {
-        self.names.iter().chain(&METHODS).any(|own| reads_alike(own, name))
+        self.names.iter().chain(&OVERRIDES).any(|own| reads_alike(own, name))
     }
 
     /// Asks the service.
@@ -363,6 +378,12 @@ mod tests {
         fields.append("remote-user", HeaderValue::from_static("again"));
         for name in ["x-http-method", "x-http_method_override", "X-Method-Override"] {
             fields.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("DELETE"));
+        }
+        for name in ["X-Rewrite-URL", "x_original_url", "X-Forwarded-Path", "X-Forwarded-Uri"] {
+            fields.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("/admin"));
+        }
+        for name in ["X-Forwarded-Host", "x_forwarded_host", "X-Original-Host", "X-Host"] {
+            fields.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("admin"));
         }
         fields.insert("x-my-names", HeaderValue::from_static("stays"));
         auth.strip(&mut fields);

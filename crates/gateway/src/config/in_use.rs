@@ -313,7 +313,14 @@ impl InUseConfig {
             }
             (Some(Preset::HomeAssistant), _) | (_, None) => Ok(()),
             _ => wrong("entity", "`entity` is for the preset `home-assistant`"),
+        }?;
+        let needs_token =
+            matches!(self.preset, Some(Preset::Jellyfin | Preset::Emby | Preset::HomeAssistant));
+        if needs_token && self.token_file.is_none() {
+            let text = "this program answers only with a token: write that to a file, and the path of the file here";
+            return wrong("token_file", text);
         }
+        Ok(())
     }
 
     fn check_times(&self) -> Result<(), Wrong> {
@@ -504,11 +511,12 @@ mod tests {
             ("/status/sessions", "x-plex-token")
         );
         assert_eq!(plex.headers[0].1, "application/json");
-        let jellyfin = question("preset = \"jellyfin\"\nurl = \"https://nas/media/\"");
+        let jellyfin =
+            question("preset = \"jellyfin\"\nurl = \"https://nas/media/\"\ntoken_file = \"/t\"");
         assert!(jellyfin.url.by_tls);
         assert_eq!(jellyfin.path, "/media/Sessions");
         let home = question(
-            "preset = \"home-assistant\"\nentity = \"media_player.tv\"\nequals = \"playing\"",
+            "preset = \"home-assistant\"\nentity = \"media_player.tv\"\nequals = \"playing\"\ntoken_file = \"/t\"",
         );
         assert_eq!(
             (home.path.as_str(), home.token.before),
@@ -535,6 +543,8 @@ mod tests {
             ("preset = \"plex\"\nentity = \"a.b\"", "home-assistant"),
             ("preset = \"home-assistant\"", "which entity"),
             ("preset = \"home-assistant\"\nentity = \"../x\"", "no entity"),
+            ("preset = \"home-assistant\"\nentity = \"a.b\"", "only with a token"),
+            ("preset = \"jellyfin\"", "only with a token"),
             ("preset = \"transmission\"\ntoken_file = \"/t\"", "has users"),
             ("preset = \"transmission\"\nabove = 1", "not compared"),
             ("preset = \"plex\"\nports = [1]", "two tables"),

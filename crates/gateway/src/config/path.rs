@@ -150,6 +150,19 @@ impl PathConfig {
         if self.strip_prefix && self.prefix.is_none() {
             return wrong("strip_prefix", "`strip_prefix` needs `prefix`");
         }
+        if let Some(folder) = &self.folder {
+            if self.prefix.is_none() {
+                let text = "a folder needs `prefix`: its files are below that";
+                return wrong("folder", text);
+            }
+            if folder.is_relative() || folder.parent().is_none() {
+                let text = format!(
+                    "`{}` cannot be served: write the whole path of a folder, below `/`",
+                    folder.display()
+                );
+                return wrong("folder", text);
+            }
+        }
         let status = self.status.unwrap_or(200);
         match (&self.redirect, self.status) {
             (None, Some(_)) if self.text.is_none() => {
@@ -223,6 +236,11 @@ fn check_redirect(redirect: &str) -> Result<(), Wrong> {
         && !redirect.starts_with("//")
         && redirect.bytes().all(plain);
     // Behind a host, the rest of a path would be a part of the name.
+    let known = redirect.replace(REST, "");
+    if known.contains(['{', '}']) {
+        let text = format!("`{redirect}`: only `{REST}` is replaced in an address");
+        return wrong("redirect", text);
+    }
     let is_safe = match redirect.split_once("://") {
         Some((_, rest)) => !rest.split('/').next().unwrap_or_default().contains(['{', '}']),
         None => true,
@@ -245,6 +263,17 @@ impl SiteConfig {
             checked.map_err(|(key, text)| {
                 (format!("path.{index}.{key}").trim_end_matches('.').to_owned(), text)
             })?;
+            let state = &config.state_dir;
+            if let Some(folder) = path.folder.as_ref()
+                && (state.starts_with(folder) || folder.starts_with(state))
+            {
+                let text = format!(
+                    "`{}` would give out files of nightwatt: `state_dir` is {}",
+                    folder.display(),
+                    state.display()
+                );
+                return wrong(format!("path.{index}.folder"), text);
+            }
         }
         if !self.path.is_empty() && config.gate.is_some() {
             let text = "another proxy asks by `[gate]`, and its requests do not come through here: let that proxy \
@@ -297,6 +326,12 @@ mod tests {
             ("prefix = \"/a\"\ntext = \"x\"\nstatus = 101", "no status of an answer"),
             ("exact = \"/a\"\nstrip_prefix = true", "needs `prefix`"),
             ("prefix = \"/a\"\nindex = \"x\"", "without `folder`"),
+            ("exact = \"/a\"\nfolder = \"/srv\"", "needs `prefix`"),
+            ("prefix = \"/a\"\nfolder = \"/\"", "cannot be served"),
+            ("prefix = \"/a\"\nfolder = \"srv\"", "cannot be served"),
+            ("prefix = \"/a\"\nfolder = \"/var\"", "files of nightwatt"),
+            ("prefix = \"/a\"\nfolder = \"/var/lib/nightwatt/x\"", "files of nightwatt"),
+            ("prefix = \"/a\"\nredirect = \"/b/{path}\"", "only `{rest}` is replaced"),
             ("prefix = \"/a\"\nfolder = \"/srv\"\nindex = \"../x\"", "no name of a file"),
             ("prefix = \"/a\"\ntext = \"x\"\nlimits.body_bytes = 1", "does not answer here"),
             ("prefix = \"/a\"\nrequest_headers.set = { Host = \"x\" }", "cannot be changed"),

@@ -212,6 +212,13 @@ impl TcpConfig {
         if self.listen.is_empty() {
             return wrong("listen", "at least one address is needed: `[\"0.0.0.0:22\"]`");
         }
+        if !self.sni.is_empty()
+            && !matches!(self.wake_on, WakeOn::Connect | WakeOn::FirstByte | WakeOn::Tls)
+        {
+            let text = "`sni` is for connections that begin with TLS, and those of `wake_on` begin with something else: \
+                        leave out one of the two";
+            return wrong("sni", text);
+        }
         let site = self.origin.site_of(&self.on, config)?;
         if self.motd.len() > LONGEST_MOTD {
             return wrong("motd", "`motd` is longer than 1024 bytes");

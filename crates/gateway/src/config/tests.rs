@@ -504,6 +504,10 @@ fn services_that_are_passed_through_must_be_on_something_and_told_apart() {
     for (tables, says) in [
         (two("", ""), "only one of those that share an address can do without `sni`"),
         (two("sni = [\"a.example\"]", "sni = [\"A.example\"]"), "claimed twice, by `a`"),
+        (
+            two("sni = [\"a.example\"]\nwake_on = \"ssh\"", "sni = [\"b.example\"]"),
+            "begin with TLS",
+        ),
         (service("blog", &on("")), "the names of sites and machines must differ"),
         (service("a", "on = \"no\"\norigin = \":22\""), "called `no`"),
         (service("a", "on = \"blog\"\norigin = \"10.0.0.5\""), "write host and port"),

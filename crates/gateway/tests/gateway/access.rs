@@ -7,7 +7,7 @@ use nightwatt_gateway::config::{AccessConfig, Network, Users};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::client::{Ask, BROWSER, Client, get};
+use crate::client::{Ask, BROWSER, Client, get, post};
 use crate::origin::ok;
 use crate::stage::{Setup, Stage, asleep, awake, secs, timeout, watched};
 
@@ -250,8 +250,12 @@ fn a_monitor_by_its_network_is_answered_with_what_the_proxy_knows() {
     let access = AccessConfig { monitors: networks(&["127.0.0.1"]), ..AccessConfig::default() };
     with(asleep(), access).play(async |stage| {
         let got = stage.ask(get("/").by_browser()).await;
-        assert_eq!((got.answer(), stage.commands()), ("monitor", (0, 0)));
+        assert_eq!((got.status, got.answer(), stage.commands()), (200, "monitor", (0, 0)));
         assert_eq!(rule(stage).as_deref(), Some("monitor-networks"));
+        // What it sends is not delivered, and no answer may look as if it was.
+        let got = stage.ask(post("/order", "x")).await;
+        assert_eq!((got.status, got.answer(), stage.commands()), (503, "monitor", (0, 0)));
+        assert!(got.field("retry-after").is_some());
     });
 }
 
