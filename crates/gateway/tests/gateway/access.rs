@@ -7,6 +7,7 @@ use nightwatt_gateway::config::{AccessConfig, Network, Users};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::access_ban_lines::fail2ban_regex;
 use crate::client::{Ask, BROWSER, Client, get, post};
 use crate::origin::ok;
 use crate::stage::{Setup, Stage, asleep, awake, secs, timeout, watched};
@@ -302,16 +303,7 @@ fn fail2ban_finds_who_guesses_passwords() {
             stage.ask(from("198.51.100.7", get("/").field("Authorization", WRONG))).await;
         }
         let lines = stage.log();
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), lines.join("\n") + "\n").unwrap();
-        let filter =
-            concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/fail2ban/nightwatt.conf");
-        let ran = nightwatt_needs::command("fail2ban-regex")
-            .args(["--print-all-matched", "-v"])
-            .arg(file.path())
-            .arg(filter)
-            .output();
-        let said = String::from_utf8(ran.unwrap().stdout).unwrap();
+        let said = fail2ban_regex(&lines);
         let total = format!("Lines: {} lines, 0 ignored, {guesses} matched", lines.len());
         assert!(said.contains(&total), "{said}\n{lines:#?}");
         let (matched, missed) = said.split_once("Missed line(s)").unwrap();

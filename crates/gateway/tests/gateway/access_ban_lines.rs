@@ -123,9 +123,8 @@ fn counted(stage: &Stage) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What `fail2ban-regex` finds in these lines with the filter that we ship: its whole output, and the lines
-/// that it prints as matched.
-fn matched(lines: &[String]) -> (String, String) {
+/// What `fail2ban-regex` prints about these lines with the filter that we ship.
+pub(crate) fn fail2ban_regex(lines: &[String]) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), lines.join("\n") + "\n").unwrap();
     let filter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/fail2ban/nightwatt.conf");
@@ -134,7 +133,12 @@ fn matched(lines: &[String]) -> (String, String) {
         .arg(file.path())
         .arg(filter)
         .output();
-    let said = String::from_utf8(ran.unwrap().stdout).unwrap();
+    String::from_utf8(ran.unwrap().stdout).unwrap()
+}
+
+/// Its whole output about these lines, and those that it prints as matched.
+fn matched(lines: &[String]) -> (String, String) {
+    let said = fail2ban_regex(lines);
     let (matched, _) = said.split_once("Missed line(s)").expect("lines that do not count");
     (said.clone(), matched.to_owned())
 }
