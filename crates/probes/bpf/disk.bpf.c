@@ -189,6 +189,13 @@ static __always_inline bool is_of_kind(struct inode *inode, __u32 kind)
 	return (BPF_CORE_READ(inode, i_mode) & S_IFMT) == kind;
 }
 
+/* A file that a program has open. The inode for the metadata of btrfs has the mode of a regular file
+ * too (seen on Linux 6.18), but never a name. */
+static __always_inline bool is_open_file(struct inode *inode)
+{
+	return is_of_kind(inode, S_IFREG) && BPF_CORE_READ(inode, i_dentry.first);
+}
+
 /* A file where its file system keeps it. */
 static __always_inline struct file file_of(struct inode *inode)
 {
@@ -292,7 +299,7 @@ int BPF_PROG(on_folio, struct folio *folio, struct address_space *mapping)
 	struct place place = place_of(folio);
 	struct holding *held;
 
-	if (!inode || (!is_of_kind(inode, S_IFREG) &&
+	if (!inode || (!is_open_file(inode) &&
 		       (!is_of_kind(inode, S_IFBLK) || task->flags & PF_KTHREAD)))
 		return 0;
 	held = bpf_map_lookup_elem(&folios, &place);
@@ -383,6 +390,13 @@ static __always_inline struct owner taken(struct folio *folio, __u64 page, __u32
 	return owner;
 }
 
+static __always_inline struct holding *holding_of(struct folio *folio)
+{
+	struct place place = place_of(folio);
+
+	return bpf_map_lookup_elem(&folios, &place);
+}
+
 /* Counts a burst if the last request of the same was long ago. */
 static __always_inline void count_burst(__u64 *bursts, __u64 *last, struct walk *walk)
 {
@@ -451,9 +465,10 @@ static __always_inline void wrote(struct walk *walk, struct folio *folio, __u64 
 	struct sums *s;
 
 	/* The journal's thread sends files' contents too, before what tells of them; and what a journal
-	 * kept whole is sent to its place as the journal's blocks are. */
+	 * kept whole is sent to its place as the journal's blocks are. No process owns btrfs's metadata. */
 	if (!walk->is_stacked && inode &&
-	    ((is_of_kind(inode, S_IFREG) && (walk->is_meta ? !walk->is_journal : from_cache)) ||
+	    ((is_of_kind(inode, S_IFREG) &&
+	      (walk->is_meta ? !walk->is_journal && holding_of(folio) : from_cache)) ||
 	     (is_of_kind(inode, S_IFBLK) && from_cache && !walk->is_meta && !walk->is_held))) {
 		wrote_back(walk, folio, page, inode, bytes);
 		return;
@@ -483,7 +498,7 @@ static __always_inline void was_read(struct walk *walk, struct folio *folio, __u
 	struct known *known = NULL;
 	struct sums *s;
 
-	if (!walk->is_stacked && inode && is_of_kind(inode, S_IFREG)) {
+	if (!walk->is_stacked && inode && is_open_file(inode)) {
 		file = file_of(inode);
 		if (file.device != walk->device)
 			carried(walk, bytes);
@@ -497,18 +512,11 @@ static __always_inline void was_read(struct walk *walk, struct folio *folio, __u
 	s->last = walk->now;
 }
 
-static __always_inline bool is_mixed(struct folio *folio)
-{
-	struct place place = place_of(folio);
-	struct holding *held = bpf_map_lookup_elem(&folios, &place);
-
-	return held && held->mixed;
-}
-
 /* Counts what a request holds of one folio, and goes on behind it. Ends the loop with 1. */
 static long step(__u32 number, struct walk *walk)
 {
 	struct bio_vec vector;
+	struct holding *held;
 	struct folio *folio;
 	struct page *page;
 	__u64 offset, in_folio, in_page, size;
@@ -533,7 +541,8 @@ static long step(__u32 number, struct walk *walk)
 	/* A folio of several owners goes page by page. */
 	if (in_folio < size && bytes > size - in_folio)
 		bytes = size - in_folio;
-	if (is_mixed(folio) && bytes > (1ULL << page_shift) - in_page)
+	held = holding_of(folio);
+	if (held && held->mixed && bytes > (1ULL << page_shift) - in_page)
 		bytes = (1ULL << page_shift) - in_page;
 	if (bytes > walk->left)
 		bytes = walk->left;

@@ -42,10 +42,12 @@ fn a_hundred_thousand_sources_cause_one_look_up_in_thirty_seconds() {
         assert!(it.look_ups <= 1 + seconds / 30, "{} in {seconds} s", it.look_ups);
         assert_eq!(it.look_ups_failed, 0);
         stage.at(seconds + 31).await;
+        // A look-up that was still in progress after the flood has ended by now.
+        let before = status(stage).look_ups;
         let peer = Peer::new(stage).await;
         peer.say(stage, b"hello").await;
         assert_eq!(peer.hears(stage).await, b"hello");
-        assert_eq!(status(stage).look_ups, it.look_ups + 1, "the last answer is too old");
+        assert_eq!(status(stage).look_ups, before + 1, "the last answer is too old");
     });
 }
 
