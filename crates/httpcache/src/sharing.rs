@@ -134,18 +134,27 @@ fn passed_on(name: &[u8], from_trusted_proxy: bool) -> Option<FieldRule> {
     if let Some(rule) = field_rule(name) {
         return rule.passed_from.includes(from_trusted_proxy).then_some(rule);
     }
-    let is_odd = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'-';
-    if name.iter().any(is_odd) {
-        let folded: Vec<u8> =
-            name.iter().map(|byte| if is_odd(byte) { b'-' } else { *byte }).collect();
+    if name.iter().any(|byte| !byte.is_ascii_alphanumeric() && *byte != b'-') {
         let is_clients_own = |rule: FieldRule| {
             rule.passed_from == PassedFrom::Anybody && rule.class == FieldClass::Identity
         };
-        if field_rule(&folded).is_some_and(|rule| !is_clients_own(rule)) {
+        if field_rule(&folded(name)).is_some_and(|rule| !is_clients_own(rule)) {
             return None;
         }
     }
     Some(UNLISTED)
+}
+
+/// Whether a server may go by a field of this name, or one that it reads alike, instead of the method, path or host of
+/// the request.
+pub fn is_routing(name: &[u8]) -> bool {
+    field_rule(&folded(name)).is_some_and(|rule| rule.class == FieldClass::Routing)
+}
+
+/// A name as servers with a CGI interface read it: all signs are the same.
+fn folded(name: &[u8]) -> Vec<u8> {
+    let letter = |byte: &u8| if byte.is_ascii_alphanumeric() { *byte } else { b'-' };
+    name.iter().map(letter).collect()
 }
 
 /// What a request says of its sender: a set of findings.

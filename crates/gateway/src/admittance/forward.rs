@@ -19,6 +19,7 @@ use hyper_util::rt::TokioIo;
 use nightwatt_clock::Clock;
 use nightwatt_host::http::{HttpError, Server};
 use nightwatt_host::tls::{self, TlsError};
+use nightwatt_httpcache::sharing;
 
 use super::turns::Turns;
 use super::{Comer, Denial, is_basic};
@@ -41,29 +42,6 @@ static SHOWN: [HeaderName; 6] = [
     ACCEPT_LANGUAGE,
     USER_AGENT,
     HeaderName::from_static("x-requested-with"),
-];
-
-/// Fields by which some servers (Rails, `OData`, Symfony, IIS) take a request for one of another method, path or host than
-/// the service is asked about. A proxy in front may pass on those of its client.
-static OVERRIDES: [HeaderName; 18] = [
-    HeaderName::from_static("disguised-host"),
-    HeaderName::from_static("x-envoy-original-path"),
-    HeaderName::from_static("x-forwarded-host"),
-    HeaderName::from_static("x-forwarded-path"),
-    HeaderName::from_static("x-forwarded-uri"),
-    HeaderName::from_static("x-host"),
-    HeaderName::from_static("x-http-host-override"),
-    HeaderName::from_static("x-http-method"),
-    HeaderName::from_static("x-http-method-override"),
-    HeaderName::from_static("x-ingress-path"),
-    HeaderName::from_static("x-method-override"),
-    HeaderName::from_static("x-original-host"),
-    HeaderName::from_static("x-original-prefix"),
-    HeaderName::from_static("x-original-uri"),
-    HeaderName::from_static("x-original-url"),
-    HeaderName::from_static("x-proxycontextpath"),
-    HeaderName::from_static("x-replaced-path"),
-    HeaderName::from_static("x-rewrite-url"),
 ];
 
 /// Fields of the service's answer that a client gets which does not come in.
@@ -124,10 +102,11 @@ impl ForwardAuth {
         remove_alike(fields, |name| self.is_own(name));
     }
 
-    /// Whether no client may send this field: the service alone may, or it would change the request about which the
-    /// service is asked.
+    /// Whether no client may send this field, not even through a trusted proxy, which may pass on those of its client:
+    /// the service alone may, or a server could go by it instead of what the service is asked about.
     fn is_own(&self, name: &HeaderName) -> bool {
-        self.names.iter().chain(&OVERRIDES).any(|own| reads_alike(own, name))
+        self.names.iter().any(|own| reads_alike(own, name))
+            || sharing::is_routing(name.as_str().as_bytes())
     }
 
     /// Asks the service.
@@ -385,6 +364,10 @@ mod tests {
         for name in ["X-Forwarded-Host", "x_forwarded_host", "X-Original-Host", "X-Host"] {
             fields.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("admin"));
         }
+        for name in ["X-Forwarded-Method", "X-Original-Method", "X-Script-Name", "x.script.name"] {
+            fields.insert(name.parse::<HeaderName>().unwrap(), HeaderValue::from_static("DELETE"));
+        }
+        fields.insert("forwarded", HeaderValue::from_static("for=192.0.2.1;host=admin"));
         fields.insert("x-my-names", HeaderValue::from_static("stays"));
         auth.strip(&mut fields);
         let left: Vec<&str> = fields.keys().map(HeaderName::as_str).collect();
