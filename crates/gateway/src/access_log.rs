@@ -12,6 +12,7 @@
 //! `rule` names the rule by which a request did not reach the server: that of its client's class
 //! ([`Rule`](nightwatt_traffic::Rule)), `icons`, or `requests-per-client`, or a
 //! [`Budget`](nightwatt_policy::admission::Budget), or one of `[site.access]` (`access-network`, `access-password`, …).
+//! Connections that `allow` and `deny` of `[[tcp]]` refuse have the rule `access-network` too.
 //!
 //! A connection that was passed through has a line with the method `TCP`: `delay` is the time from when its service was
 //! known to when the connection to that service was made, and `outcome` how the connection ended.

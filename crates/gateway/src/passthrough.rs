@@ -45,6 +45,8 @@ use crate::tunnel::watch_over;
 /// A service whose connections are passed through.
 pub(crate) struct Service {
     pub(crate) config: TcpConfig,
+    /// What is configured now: a reload may shut out a client whose connection began before it.
+    newest: watch::Sender<TcpConfig>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) keep_awake: KeepAwake,
     ground: Ground,
@@ -70,18 +72,22 @@ impl Service {
         let open = |tcp: &TcpConfig| {
             let ground = Ground::of(&tcp.on, sites, machines);
             let is_pool = ground.site().is_some_and(|site| site.pool.is_some());
+            let was = before.iter().find(|it| it.config.name == tcp.name);
+            let newest = was.map(|it| it.newest.clone());
             Self {
                 keep_awake: tcp.keeps(is_pool),
                 config: tcp.clone(),
-                tally: before
-                    .iter()
-                    .find(|it| it.config.name == tcp.name)
-                    .map(|it| Arc::clone(&it.tally))
-                    .unwrap_or_default(),
+                newest: newest.unwrap_or_else(|| watch::Sender::new(tcp.clone())),
+                tally: was.map(|it| Arc::clone(&it.tally)).unwrap_or_default(),
                 ground,
             }
         };
         config.tcp.iter().map(open).collect()
+    }
+
+    /// Ends connections of clients that this configuration does not let in.
+    pub(crate) fn shuts_out(&self) {
+        self.newest.send_replace(self.config.clone());
     }
 
     fn site(&self) -> Option<&Site> {
@@ -291,6 +297,7 @@ impl Connecting<'_> {
         let reached = tokio::select! {
             biased;
             reached = reach => reached,
+            () = self.shut_out() => Err(Outcome::Network),
             () = stops(stopped) => Err(Outcome::Stopped),
         };
         let settled = self.serving.clock.now().mono;

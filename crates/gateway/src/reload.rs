@@ -16,7 +16,7 @@ use crate::gateway::{Gateway, Options};
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::machine::Machine;
 use crate::opening::{Addresses, Opening};
-use crate::passthrough::PassthroughListener;
+use crate::passthrough::{PassthroughListener, Service};
 use crate::ports::{self, BoundPort, Port};
 use crate::retiring::{Leaving, Retired};
 use crate::running::Running;
@@ -182,6 +182,8 @@ impl Running {
         // Nothing below can fail.
         let jobs = opening.commit();
         gateway.share_out_proxy();
+        // Before new connections come in by the new configuration.
+        gateway.front.services.all.iter().for_each(Service::shuts_out);
         self.present.turn_to(&gateway);
         self.gateway = gateway;
         for site in &self.gateway.serving.sites {

@@ -189,14 +189,14 @@ fn each_greeting_that_wakes_a_server_is_explained() {
     let page = written.page();
     let all = written.json();
     let tcp = &all["tcp"][0];
-    assert_eq!(tcp["wakes_on"], "any connection");
+    assert_eq!((&tcp["wakes_on"], &tcp["clients"]), (&json!("any connection"), &json!("all")));
     assert_eq!(tcp["keeps_awake"], "until nothing has come through a connection for 5m");
     assert_eq!(tcp["asleep"], "connections are reset as the server begins to fall asleep");
     assert_eq!((&tcp["hold_s"], tcp["idle_timeout_s"].is_f64()), (&json!(120.0), true));
     let said = part(&page, "tcp shell");
     assert!(!said.contains("wakes on"), "each connection wakes it: {said}");
     let rows = [
-        "origin port 22 of the server of blog",
+        "origin port 22 of the server of blog clients all wakes the server of the site blog",
         "keeps awake until nothing has come through a connection for 5m",
         "asleep connections are reset as the server begins to fall asleep",
         "held 128 connections at once while it wakes, for 2m at most",
@@ -214,6 +214,8 @@ listen = ["127.0.0.1:2222"]
 on = "blog"
 origin = ":22"
 sni = ["*.git.example"]
+allow = ["10.0.0.0/8", "fd00::/8"]
+deny = ["10.6.0.0/16"]
 keep_awake = "connection"
 asleep = "keep"
 held = 3000
@@ -228,6 +230,7 @@ origin = ":25"
     let page = written.page();
     let rows = [
         "names *.git.example, as TLS asks for them",
+        "clients 10.0.0.0/8, fd00::/8, but not 10.6.0.0/16",
         "keeps awake as long as a connection is open",
         "asleep connections stay open, and wake the server with the client's next byte",
         "held 1,024 connections at once while it wakes (`limits.held`, which requests share; `held` is 3000)",
@@ -237,6 +240,7 @@ origin = ":25"
     let said = written.json();
     assert_eq!((&said["tcp"][0]["held"], &said["tcp"][1]["held"]), (&json!(1024), &json!(128)));
     assert_eq!(said["tcp"][0]["sni"], json!(["*.git.example"]));
+    assert_eq!(said["tcp"][0]["clients"], "10.0.0.0/8, fd00::/8, but not 10.6.0.0/16");
 }
 
 #[test]

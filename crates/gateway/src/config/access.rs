@@ -155,7 +155,7 @@ impl SiteConfig {
         if let Some(tcp) = config.tcp.iter().find(|tcp| tcp.on == self.name) {
             let text = format!(
                 "`[site.access]` does not hold for connections to `{}`, and these could wake the server: put that \
-                 `[[tcp]]` service on a site or machine without `[site.access]`",
+                 `[[tcp]]` service on a site or machine without `[site.access]`; it has an `allow` of its own",
                 tcp.name
             );
             return wrong("access", text);

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
+use super::{Wrong, wrong};
+
 /// The field in which trusted proxies name the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -80,6 +82,22 @@ impl<'de> Deserialize<'de> for Network {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
+}
+
+/// Whether a client may use a service with these networks: it is in one of `allow`, if there are any, and in none of
+/// `deny`.
+pub(super) fn lets_in(allow: Option<&[Network]>, deny: &[Network], client: IpAddr) -> bool {
+    let within = |networks: &[Network]| networks.iter().any(|it| it.contains(client));
+    allow.is_none_or(within) && !within(deny)
+}
+
+/// Checks that `allow` lets clients in.
+pub(super) fn check_allow(allow: Option<&[Network]>) -> Result<(), Wrong> {
+    if allow.is_some_and(<[Network]>::is_empty) {
+        let text = "`allow` is empty, which no client satisfies: leave it out, or name networks";
+        return wrong("allow", text);
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
 //! `[[tcp]]`: what is not HTTP and is passed through as it is.
 
 use std::collections::{HashMap, HashSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use nightwatt_policy::passage::KeepAwake;
 use serde::Deserialize;
 
-use super::{Config, SiteConfig, Wrong, cache, check_name, wrong};
+use super::{Config, Network, SiteConfig, Wrong, cache, check_name, network, wrong};
 use crate::authority::{Authority, is_name};
 
 /// The name of what is no service: of connections that were refused before it was known which one they want.
@@ -27,6 +27,11 @@ pub struct TcpConfig {
     pub on: String,
     /// Where it is: `10.0.0.5:22`; or `:22`, on the host of the site's server, whichever that is.
     pub origin: TcpOrigin,
+    /// Networks whose connections are taken; default: all.
+    pub allow: Option<Vec<Network>>,
+    /// Networks whose connections are closed at once, even if `allow` has them.
+    #[serde(default)]
+    pub deny: Vec<Network>,
     /// Names in TLS that are for this service: `git.example.org`, `*.example.org`. None: whatever no
     /// other service at that address has.
     #[serde(default)]
@@ -192,6 +197,11 @@ fn default_held_bytes() -> usize {
 }
 
 impl TcpConfig {
+    /// Whether connections of this address are taken.
+    pub fn lets_in(&self, client: IpAddr) -> bool {
+        network::lets_in(self.allow.as_deref(), &self.deny, client)
+    }
+
     /// What of its connections keeps the server awake; a pool's server is not put to sleep under one.
     pub fn keeps(&self, is_pool: bool) -> KeepAwake {
         match self.keep_awake {
@@ -220,6 +230,7 @@ impl TcpConfig {
             return wrong("sni", text);
         }
         let site = self.origin.site_of(&self.on, config)?;
+        network::check_allow(self.allow.as_deref())?;
         if self.motd.len() > LONGEST_MOTD {
             return wrong("motd", "`motd` is longer than 1024 bytes");
         }
@@ -298,4 +309,59 @@ pub(super) fn check_all(config: &Config, taken: &mut HashSet<String>) -> Result<
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(lines: &str) -> Result<TcpConfig, String> {
+        let text = format!(
+            "[[machine]]\nname = \"pc\"\nprobe = \"tcp 127.0.0.1:9\"\npower.simulated = {{}}\n[[tcp]]\n\
+             name = \"ssh\"\nlisten = [\"127.0.0.1:0\"]\non = \"pc\"\norigin = \"127.0.0.1:22\"\n{lines}\n"
+        );
+        let config = Config::parse(&text, "test.toml").map_err(|error| error.to_string())?;
+        Ok(config.tcp[0].clone())
+    }
+
+    #[test]
+    fn without_networks_all_clients_are_let_in() {
+        let tcp = parse("").unwrap();
+        assert_eq!((&tcp.allow, tcp.deny.len()), (&None, 0));
+        for client in ["192.0.2.1", "::1"] {
+            assert!(tcp.lets_in(client.parse().unwrap()), "{client}");
+        }
+    }
+
+    #[test]
+    fn deny_has_the_last_word() {
+        let lines = "allow = [\"10.0.0.0/8\", \"fd00::/8\"]\ndeny = [\"10.6.0.0/16\"]";
+        let tcp = parse(lines).unwrap();
+        for (client, comes_in) in [
+            ("10.0.0.1", true),
+            ("::ffff:10.0.0.1", true),
+            ("10.6.0.1", false),
+            ("::ffff:10.6.0.1", false),
+            ("11.0.0.1", false),
+            ("fd00::1", true),
+            ("::1", false),
+        ] {
+            assert_eq!(tcp.lets_in(client.parse().unwrap()), comes_in, "{client}");
+        }
+        let tcp = parse("deny = [\"10.6.0.0/16\"]").unwrap();
+        assert!(tcp.lets_in("192.0.2.1".parse().unwrap()), "only `deny` restricts");
+        assert!(!tcp.lets_in("10.6.0.1".parse().unwrap()));
+    }
+
+    #[test]
+    fn networks_that_shut_all_out_or_cannot_be_read_are_refused_with_their_line() {
+        for (lines, why) in [
+            ("allow = []", "`tcp.allow` is empty, which no client satisfies"),
+            ("allow = [\"10.0.0.0/33\"]", "is not a network"),
+            ("deny = [\"example.org\"]", "is not a network"),
+        ] {
+            let error = parse(lines).unwrap_err();
+            assert!(error.starts_with("test.toml:10:") && error.contains(why), "{lines}: {error}");
+        }
+    }
 }

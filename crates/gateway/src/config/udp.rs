@@ -11,7 +11,7 @@ use nightwatt_policy::datagrams::{Counts, Limits, Pace};
 use nightwatt_policy::rate::Rate;
 use serde::{Deserialize, Deserializer};
 
-use super::{Config, Network, TcpOrigin, UNKNOWN, Wrong, check_name, wrong};
+use super::{Config, Network, TcpOrigin, UNKNOWN, Wrong, check_name, network, wrong};
 
 /// A service behind the gateway whose datagrams are passed through: `WireGuard`, game servers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -128,8 +128,7 @@ fn default_held_bytes() -> usize {
 impl UdpConfig {
     /// Whether datagrams of this address are taken.
     pub fn lets_in(&self, client: IpAddr) -> bool {
-        let within = |networks: &[Network]| networks.iter().any(|it| it.contains(client));
-        self.allow.as_deref().is_none_or(within) && !within(&self.deny)
+        network::lets_in(self.allow.as_deref(), &self.deny, client)
     }
 
     /// For how long its sessions count, and are remembered.
@@ -164,12 +163,7 @@ impl UdpConfig {
             return wrong("listen", "at least one address is needed: `[\"0.0.0.0:51820\"]`");
         }
         self.check_place(config)?;
-        if self.allow.as_ref().is_some_and(Vec::is_empty) {
-            return wrong(
-                "allow",
-                "`allow` is empty, which no client satisfies: leave it out, or name networks",
-            );
-        }
+        network::check_allow(self.allow.as_deref())?;
         if self.wireguard_key.is_some() && self.wake_on != UdpWakeOn::Wireguard {
             let text =
                 "`wireguard_key` checks the handshakes of WireGuard: add `wake_on = \"wireguard\"`";

@@ -7,6 +7,7 @@ use nightwatt_policy::admission::ClientClass;
 use nightwatt_traffic::clf;
 
 use crate::access_log::{Answered, Part};
+use crate::admittance::Denial;
 use crate::config::UNKNOWN;
 use crate::facts::RequestId;
 use crate::serving::Serving;
@@ -56,6 +57,11 @@ impl Ended<'_> {
             referer: None,
             agent: None,
         };
+        let rule = match answered {
+            Answered::Budget => Some("wakes-per-client"),
+            Answered::Denied => Some(Denial::Network.rule()),
+            _ => None,
+        };
         let part = Part {
             site: on,
             class: ClientClass::Api,
@@ -64,7 +70,7 @@ impl Ended<'_> {
             needs_server: service != UNKNOWN,
             from_cache: false,
             would: self.would,
-            rule: (answered == Answered::Budget).then_some("wakes-per-client"),
+            rule,
             outcome: Some(outcome),
         };
         log.add(&entry, &RequestId { at: self.arrived.wall, number: self.number }, &part);

@@ -85,13 +85,25 @@ impl<'a> Connecting<'a> {
         Self { serving, service, own_addresses, client, name, arrived, would: OnceLock::new() }
     }
 
-    /// Admits the connection, waits for its server, and connects to its service.
+    /// Returns when a reload shuts the client out of the service.
+    pub(super) async fn shut_out(&self) {
+        let (mut newest, client) = (self.service.newest.subscribe(), self.client.ip());
+        let is_shut_out = newest.wait_for(|config| !config.lets_in(client)).await.is_ok();
+        if !is_shut_out {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Admits the connection, if the service is for its client; waits for its server, and connects to its service.
     pub(super) async fn reach(
         &self,
         number: u64,
         ahead: &mut Ahead,
         held: &mut bool,
     ) -> Result<(TcpStream, Hold), Outcome> {
+        if !self.service.config.lets_in(self.client.ip()) {
+            return Err(Outcome::Network);
+        }
         self.first_byte(ahead).await?;
         let deadline = self.serving.clock.now().mono + self.serving.config.limits.hold;
         let entering = self.enter(number, deadline, ahead, held);

@@ -95,6 +95,7 @@ impl<'a> Line<'a> {
             outcome = self.both(&client, before, &server) => outcome,
             () = self.time() => Outcome::Idle,
             () = self.server_goes() => Outcome::Slept,
+            () = self.connecting.shut_out() => Outcome::Network,
             () = self.drained(stopped) => Outcome::Stopped,
         };
         if !lock(&self.activity).keeps() {

@@ -46,13 +46,15 @@ pub(crate) enum Outcome {
     SlowHello,
     /// No service has the requested name.
     UnknownName,
+    /// Its client is in no network that may use the service.
+    Network,
     /// nightwatt stops.
     Stopped,
 }
 
 impl Outcome {
     /// Every outcome.
-    pub(crate) const ALL: [Self; 20] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Passed,
         Self::Broken,
         Self::Idle,
@@ -72,6 +74,7 @@ impl Outcome {
         Self::BadHello,
         Self::SlowHello,
         Self::UnknownName,
+        Self::Network,
         Self::Stopped,
     ];
 
@@ -97,6 +100,7 @@ impl Outcome {
             Self::BadHello => "bad-hello",
             Self::SlowHello => "slow-hello",
             Self::UnknownName => "unknown-name",
+            Self::Network => "network",
             Self::Stopped => "stopped",
         }
     }
@@ -104,10 +108,10 @@ impl Outcome {
     /// The TLS alert for it (RFC 8446, 6.2).
     pub(super) const fn alert(self) -> u8 {
         match self {
-            Self::BadHello => 50,     // decode_error
-            Self::UnknownName => 112, // unrecognized_name
-            Self::OverBudget => 49,   // access_denied
-            _ => 80,                  // internal_error
+            Self::BadHello => 50,                   // decode_error
+            Self::UnknownName => 112,               // unrecognized_name
+            Self::OverBudget | Self::Network => 49, // access_denied
+            _ => 80,                                // internal_error
         }
     }
 
@@ -116,6 +120,7 @@ impl Outcome {
         match self {
             Self::HeldTooLong => (504, Answered::Timeout),
             Self::OverBudget => (503, Answered::Budget),
+            Self::Network => (403, Answered::Denied),
             Self::Silent => (408, Answered::Refused),
             Self::Left => (499, Answered::Gone),
             Self::Answered => (200, Answered::Monitor),

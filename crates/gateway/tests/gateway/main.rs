@@ -66,6 +66,7 @@ mod origin_trouble;
 mod passing;
 mod passthrough;
 mod passthrough_greetings;
+mod passthrough_networks;
 mod passthrough_programs;
 mod passthrough_trouble;
 mod paths;

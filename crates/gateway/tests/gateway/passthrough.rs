@@ -367,7 +367,7 @@ fn the_service_is_told_whose_connection_it_is() {
 }
 
 /// A `ClientHello` for `git.example.org`, by RFC 8446, 4.1.2 and RFC 6066, 3.
-fn hello() -> Vec<u8> {
+pub(crate) fn hello() -> Vec<u8> {
     let name = b"git.example.org";
     let mut body =
         [&[3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0, 0, 24, 0, 0, 0, 20, 0, 18, 0, 0, 15]]

@@ -87,8 +87,17 @@ impl Known {
 
     /// Whether it is in the table with these keys.
     pub(super) fn is_below(&self, keys: &[String]) -> bool {
-        let begins = self.path.iter().map(|(key, _)| key).zip(keys).all(|(own, key)| own == key);
-        begins && self.path.len() > keys.len()
+        self.begins_like(keys) && self.path.len() > keys.len()
+    }
+
+    /// Whether the table with these keys is in it.
+    pub(super) fn is_above(&self, keys: &[String]) -> bool {
+        self.begins_like(keys) && self.path.len() < keys.len()
+    }
+
+    /// Whether its keys and these are the same, as far as both go.
+    fn begins_like(&self, keys: &[String]) -> bool {
+        self.path.iter().map(|(key, _)| key).zip(keys).all(|(own, key)| own == key)
     }
 
     pub(super) fn is_list(&self) -> bool {

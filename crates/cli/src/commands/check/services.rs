@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{
-    Asleep, DnsConfig, MagicPacketsConfig, PacketServer, TcpConfig, TcpOrigin, WakeOn,
+    Asleep, DnsConfig, MagicPacketsConfig, Network, PacketServer, TcpConfig, TcpOrigin, WakeOn,
 };
 use nightwatt_policy::passage::KeepAwake;
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ pub(super) fn rows(text: &mut String, config: &Config, tcp: &TcpConfig) {
         names => row(text, "names", &format!("{}, as TLS asks for them", names.join(", "))),
     }
     row(text, "origin", &origin(&tcp.origin, &tcp.on));
+    row(text, "clients", &clients(tcp.allow.as_deref(), &tcp.deny));
     row(text, "wakes", &wakes(config, &tcp.on));
     if let Some(by) = wakes_by(tcp) {
         row(text, "wakes on", by);
@@ -75,6 +76,15 @@ pub(super) fn origin(origin: &TcpOrigin, on: &str) -> String {
         Some(host) => format!("{host}:{}", origin.port),
         None => format!("port {} of the server of {on}", origin.port),
     }
+}
+
+/// Whose connections or datagrams a service takes.
+pub(super) fn clients(allow: Option<&[Network]>, deny: &[Network]) -> String {
+    let list = |networks: &[Network]| {
+        networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    };
+    let allow = allow.map_or_else(|| "all".to_owned(), list);
+    if deny.is_empty() { allow } else { format!("{allow}, but not {}", list(deny)) }
 }
 
 /// What a service on this site or machine wakes.
@@ -128,6 +138,7 @@ pub(super) fn as_json(config: &Config, tcp: &TcpConfig) -> Value {
         "listen": tcp.listen,
         "on": tcp.on,
         "origin": origin(&tcp.origin, &tcp.on),
+        "clients": clients(tcp.allow.as_deref(), &tcp.deny),
         "sni": tcp.sni,
         "wakes_on": wakes_by(tcp).unwrap_or("any connection"),
         "keeps_awake": keeps(config, tcp),

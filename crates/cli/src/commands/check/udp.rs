@@ -1,7 +1,7 @@
 //! Explains a service of datagrams.
 
 use nightwatt_gateway::Config;
-use nightwatt_gateway::config::{Network, UdpConfig, UdpKeeps, UdpWakeOn};
+use nightwatt_gateway::config::{UdpConfig, UdpKeeps, UdpWakeOn};
 use serde_json::{Value, json};
 
 use super::{row, services};
@@ -12,7 +12,7 @@ pub(super) fn rows(text: &mut String, config: &Config, udp: &UdpConfig) {
     let listen: Vec<String> = udp.listen.iter().map(ToString::to_string).collect();
     row(text, "listens on", &listen.join(", "));
     row(text, "origin", &services::origin(&udp.origin, &udp.on));
-    row(text, "clients", &clients(udp));
+    row(text, "clients", &services::clients(udp.allow.as_deref(), &udp.deny));
     row(text, "wakes", &services::wakes(config, &udp.on));
     row(text, "wakes on", wakes_on(udp));
     row(text, "strangers", &format!("wake it {} at most, all together", udp.strangers));
@@ -37,14 +37,6 @@ fn keeps(udp: &UdpConfig) -> String {
     }
 }
 
-fn clients(udp: &UdpConfig) -> String {
-    let list = |networks: &[Network]| {
-        networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    };
-    let allow = udp.allow.as_deref().map_or_else(|| "all".to_owned(), list);
-    if udp.deny.is_empty() { allow } else { format!("{allow}, but not {}", list(&udp.deny)) }
-}
-
 const fn wakes_on(udp: &UdpConfig) -> &'static str {
     match (udp.wake_on, udp.wireguard_key) {
         (UdpWakeOn::Datagram, _) => "any datagram",
@@ -62,7 +54,7 @@ pub(super) fn as_json(config: &Config, udp: &UdpConfig) -> Value {
         "listen": udp.listen,
         "on": udp.on,
         "origin": services::origin(&udp.origin, &udp.on),
-        "clients": clients(udp),
+        "clients": services::clients(udp.allow.as_deref(), &udp.deny),
         "wakes_on": wakes_on(udp),
         "strangers": udp.strangers,
         "keeps_awake": keeps(udp),
