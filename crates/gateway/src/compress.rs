@@ -1,4 +1,4 @@
-//! Compresses answers of the server on their way to clients, where that gives no secret away.
+//! Compresses files, and answers of the server on their way to clients, where that gives no secret away.
 //!
 //! The length of a compressed page tells whether two of its parts are alike. If one is a secret of the client, and a
 //! stranger chooses the other (by a link, or a script of another site), the stranger finds the secret by guesses (BREACH,
@@ -167,7 +167,7 @@ impl Compressor {
         self.why_not_whole(&request, headers, length).is_none()
     }
 
-    /// The answer of the server as its client gets it; it is marked already.
+    /// The answer of the server, or a file, as its client gets it; it is marked already.
     pub(crate) fn pass(
         &self,
         parts: &Parts,

@@ -9,7 +9,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_LOCATION, DATE, ETAG, EXPIRES, HeaderName, IF_MATCH, IF_MODIFIED_SINCE,
     IF_NONE_MATCH, IF_UNMODIFIED_SINCE, LAST_MODIFIED, VARY,
 };
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 
 /// Fields of a stored response that a 304 repeats (RFC 9110, 15.4.5).
 const IN_NOT_MODIFIED: [HeaderName; 6] =
@@ -40,30 +40,11 @@ impl Stored {
             return Precondition::Proceed;
         }
         let has_it = if headers.contains_key(IF_NONE_MATCH) {
-            self.is_listed(headers)
+            is_in_if_none_match(headers, self.headers().get(ETAG).map(HeaderValue::as_bytes))
         } else {
             self.is_unmodified(headers)
         };
         if has_it { Precondition::NotModified } else { Precondition::Proceed }
-    }
-
-    /// `If-None-Match`: compared weakly.
-    fn is_listed(&self, headers: &HeaderMap) -> bool {
-        let own = self.headers().get(ETAG).map(|tag| opaque(tag.as_bytes()));
-        headers.get_all(IF_NONE_MATCH).iter().any(|line| {
-            let mut rest = line.as_bytes();
-            while !rest.is_empty() {
-                let (member, tail, whole) = next_member(rest);
-                // After a quote that never ends there is no telling what is a tag.
-                rest = if whole { tail } else { &[] };
-                let member = member.trim_ascii();
-                let listed = member == b"*" || !member.is_empty() && Some(opaque(member)) == own;
-                if listed {
-                    return true;
-                }
-            }
-            false
-        })
     }
 
     /// `If-Modified-Since`: against `Last-Modified`, or `Date` if that is absent.
@@ -93,6 +74,36 @@ impl Stored {
         sent.insert(http::header::AGE, self.age_value(now));
         sent
     }
+}
+
+/// Whether `If-None-Match` lists the tag of what is there: compared weakly (RFC 9110, 13.1.2).
+pub fn is_in_if_none_match(headers: &HeaderMap, own: Option<&[u8]>) -> bool {
+    let own = own.map(opaque);
+    is_listed(headers, &IF_NONE_MATCH, |tag| Some(opaque(tag)) == own)
+}
+
+/// Whether `If-Match` lists the tag of what is there: compared strongly, so that a weak tag is no
+/// match (RFC 9110, 13.1.1).
+pub fn is_in_if_match(headers: &HeaderMap, own: Option<&[u8]>) -> bool {
+    let own = own.map(<[u8]>::trim_ascii).filter(|tag| !is_weak(tag));
+    is_listed(headers, &IF_MATCH, |tag| !is_weak(tag) && Some(tag) == own)
+}
+
+/// Whether a list of tags is `*`, or has one of these.
+fn is_listed(headers: &HeaderMap, field: &HeaderName, is_own: impl Fn(&[u8]) -> bool) -> bool {
+    headers.get_all(field).iter().any(|line| {
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            let (member, tail, whole) = next_member(rest);
+            // After a quote that never ends there is no telling what is a tag.
+            rest = if whole { tail } else { &[] };
+            let member = member.trim_ascii();
+            if member == b"*" || !member.is_empty() && is_own(member) {
+                return true;
+            }
+        }
+        false
+    })
 }
 
 /// An entity tag without its weakness.

@@ -23,11 +23,11 @@ const LONGEST: usize = 16 << 20;
 const LIMIT: Duration = Duration::from_secs(30);
 
 const HINTS: Hints = Hints {
-    not_there: "start it (`systemctl enable --now podman.socket`, `systemctl start docker`), or set the socket in \
-                [containers] to where it listens",
+    not_there: "start it (`systemctl enable --now podman.socket`, `systemctl start docker`), or set its socket in \
+                the configuration to where it listens",
     not_allowed: "run the proxy as a user who may use the socket (group `docker`; of podman, the user whose \
                   containers they are)",
-    no_such: "it was removed meanwhile",
+    no_such: "check its name: `docker ps -a` or `podman ps -a` lists all containers, also those that are stopped",
     refused: "ask it by hand (`docker ps --all`, `podman ps --all`)",
 };
 
@@ -280,7 +280,8 @@ impl Engine {
     pub async fn usage(&self, name: &str) -> Result<Usage, Error> {
         // Without `one-shot` Docker measures for a second or two, for a rate that is not used here.
         let path = format!("/containers/{name}/stats?stream=false&one-shot=true");
-        let body = self.get(&path).await?;
+        let what = format!("measure the container `{name}`");
+        let body = self.daemon.accepted(self.answer(&path).await?, &what)?;
         Usage::read(&body).map_err(|what| Error::Nonsense { whom: self.whom(), what })
     }
 
@@ -442,6 +443,20 @@ mod tests {
         let engine = Engine::new("docker", address, clock.clone());
         let usage = clock.runtime().unwrap().block_on(engine.usage("web")).unwrap();
         assert_eq!(usage, Usage { cpu_ns: 7, network_bytes: 0 });
+    }
+
+    #[test]
+    fn a_missing_container_is_named_and_the_hint_lists_those_that_there_are() {
+        let address = crate::container::tests::daemon(|_| {
+            (404, r#"{"message": "No such container: wbe"}"#.to_owned())
+        });
+        let clock = Clock::real();
+        let engine = Engine::new("Docker", address, clock.clone());
+        let error = clock.runtime().unwrap().block_on(engine.usage("wbe")).unwrap_err();
+        let text = error.to_string();
+        let end = "refuses to measure the container `wbe`: No such container: wbe (status 404)";
+        assert!(text.starts_with("Docker at tcp://127.0.0.1:") && text.ends_with(end), "{text}");
+        assert!(error.hint().contains("`docker ps -a`"), "{}", error.hint());
     }
 
     #[test]

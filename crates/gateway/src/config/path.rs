@@ -180,6 +180,7 @@ impl PathConfig {
             (None, _) if status < 200 || StatusCode::from_u16(status).is_err() || status > 599 => {
                 return wrong("status", format!("{status} is no status of an answer: 200 to 599"));
             }
+            (None, _) => self.check_content(status)?,
             _ => {}
         }
         if let Some(redirect) = &self.redirect {
@@ -200,6 +201,25 @@ impl PathConfig {
             return wrong("index", format!("`{index}` is no name of a file"));
         }
         Ok(())
+    }
+
+    /// Whether answers with this status may have the text (RFC 9110, 15.3.5, 15.3.6 and 15.4.5).
+    fn check_content(&self, status: u16) -> Result<(), Wrong> {
+        let is_empty = self.text.as_ref().is_none_or(String::is_empty);
+        match status {
+            204 | 205 if !is_empty => {
+                let text = format!(
+                    "answers with status {status} have no content: write `text = \"\"`, or another status, as 200"
+                );
+                wrong("status", text)
+            }
+            304 => {
+                let text = "304 has no content, and is only for clients that have the text already: write another \
+                            status, as 200";
+                wrong("status", text)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check(&self, site: &SiteConfig, taken: &mut HashSet<String>) -> Result<(), Wrong> {
@@ -324,6 +344,10 @@ mod tests {
             ("prefix = \"/a\"\nredirect = \"/b\"\nstatus = 200", "does not redirect"),
             ("prefix = \"/a\"\nstatus = 404", "write one of them"),
             ("prefix = \"/a\"\ntext = \"x\"\nstatus = 101", "no status of an answer"),
+            ("prefix = \"/a\"\ntext = \"x\"\nstatus = 204", "status 204 have no content"),
+            ("prefix = \"/a\"\ntext = \"x\"\nstatus = 205", "status 205 have no content"),
+            ("prefix = \"/a\"\ntext = \"x\"\nstatus = 304", "304 has no content"),
+            ("prefix = \"/a\"\ntext = \"\"\nstatus = 304", "304 has no content"),
             ("exact = \"/a\"\nstrip_prefix = true", "needs `prefix`"),
             ("prefix = \"/a\"\nindex = \"x\"", "without `folder`"),
             ("exact = \"/a\"\nfolder = \"/srv\"", "needs `prefix`"),
@@ -354,6 +378,8 @@ mod tests {
             "prefix = \"/\"\nresponse_headers.set = { X-Frame-Options = \"DENY\" }",
             "prefix = \"/api/\"\norigin = \"http://127.0.0.1:2\"\nstrip_prefix = true",
             "exact = \"/old\"\nredirect = \"https://example.org/{rest}\"\nstatus = 301",
+            "exact = \"/generate_204\"\ntext = \"\"\nstatus = 204",
+            "exact = \"/reset\"\ntext = \"\"\nstatus = 205",
         ] {
             assert!(parse(lines).is_ok(), "{lines}: {:?}", parse(lines).map(drop));
         }

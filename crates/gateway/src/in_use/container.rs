@@ -71,7 +71,8 @@ impl Busy {
     }
 
     async fn usage(&self) -> Result<Sample, String> {
-        let usage = self.engine.usage(&self.container).await.map_err(|error| error.to_string())?;
+        let usage = self.engine.usage(&self.container).await;
+        let usage = usage.map_err(|error| format!("{error}; {}", error.hint()))?;
         Ok(Sample { at: self.clock.now().mono, usage })
     }
 
@@ -93,19 +94,52 @@ impl Busy {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::TcpListener;
+
+    use nightwatt_power::docker::Address;
+
     use super::*;
 
-    #[test]
-    fn rates_are_differences_over_the_time_between() {
-        let address = nightwatt_power::docker::Address::Tcp("127.0.0.1:1".to_owned());
-        let busy = |cpu, network| Busy {
-            engine: Engine::new("Docker", address.clone(), Clock::real()),
+    fn busy_at(address: &str, cpu: Option<f64>, network: Option<f64>) -> Busy {
+        Busy {
+            engine: Engine::new("Docker", Address::Tcp(address.to_owned()), Clock::real()),
             container: "web".to_owned(),
             cpu,
             network,
             last: Mutex::default(),
             clock: Clock::real(),
-        };
+        }
+    }
+
+    #[test]
+    fn a_missing_container_is_named_with_what_to_do_about_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let daemon = std::thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            let lines = BufReader::new(&stream).lines().map_while(Result::ok);
+            let head: Vec<String> = lines.take_while(|line| !line.is_empty()).collect();
+            let body = r#"{"message": "No such container: web"}"#;
+            let length = format!("Content-Length: {}\r\nConnection: close\r\n", body.len());
+            let answer = format!("HTTP/1.1 404 Not Found\r\n{length}\r\n{body}");
+            stream.write_all(answer.as_bytes()).unwrap();
+            head.first().cloned().unwrap_or_default()
+        });
+        let asked = Clock::real().runtime().unwrap().block_on(async {
+            let busy = busy_at(&address, Some(0.05), None);
+            busy.ask(true).await
+        });
+        let path = "/containers/web/stats?stream=false&one-shot=true";
+        assert_eq!(daemon.join().unwrap(), format!("GET {path} HTTP/1.1"));
+        let why = "refuses to measure the container `web`: No such container: web (status 404)";
+        let hint = "check its name: `docker ps -a` or `podman ps -a` lists all containers, also those that are stopped";
+        assert_eq!(asked.unwrap_err(), format!("Docker at tcp://{address} {why}; {hint}"));
+    }
+
+    #[test]
+    fn rates_are_differences_over_the_time_between() {
+        let busy = |cpu, network| busy_at("127.0.0.1:1", cpu, network);
         let at = |second, cpu_ns, network_bytes| Sample {
             at: Mono::from_secs(second),
             usage: Usage { cpu_ns, network_bytes },

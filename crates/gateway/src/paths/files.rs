@@ -11,12 +11,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
-    LAST_MODIFIED, LOCATION, RANGE,
+    ACCEPT_RANGES, CONTENT_LENGTH, CONTENT_TYPE, ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH,
+    IF_RANGE, IF_UNMODIFIED_SINCE, LAST_MODIFIED, LOCATION, RANGE,
 };
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use nightwatt_http1::BodyError;
+use nightwatt_httpcache::conditional::{is_in_if_match, is_in_if_none_match};
 use nightwatt_httpcache::{RangeAnswer, Timestamp, date, range};
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
@@ -25,6 +26,7 @@ use tokio::task::JoinHandle;
 use super::kinds;
 use crate::answers;
 use crate::body::Answer;
+use crate::compress::WholeAnswer;
 use crate::config::decoded;
 
 /// Bytes that are read at a time.
@@ -172,7 +174,12 @@ pub(super) fn respond(
 }
 
 impl Opened {
+    /// The conditions come in the order of RFC 9110, 13.2.2.
     fn respond(self, method: &Method, request: &HeaderMap) -> Response<Answer> {
+        if self.is_another(request) {
+            let text = "The file is not in the version that the request is for.";
+            return answers::sentence(StatusCode::PRECONDITION_FAILED, text);
+        }
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.kind));
         headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
@@ -181,8 +188,12 @@ impl Opened {
             headers.insert(ETAG, tag);
         }
         if self.is_known(request) {
+            let mut whole = WholeAnswer { status: StatusCode::OK, headers: headers.clone() };
+            whole.headers.insert(CONTENT_LENGTH, self.length.into());
             headers.remove(CONTENT_TYPE);
-            return made(StatusCode::NOT_MODIFIED, headers, Answer::empty());
+            let mut response = made(StatusCode::NOT_MODIFIED, headers, Answer::empty());
+            response.extensions_mut().insert(whole);
+            return response;
         }
         let asked = request.get(RANGE).filter(|_| *method == Method::GET && self.is_same(request));
         let part = asked.map_or(RangeAnswer::Whole, |it| range::answer(it.as_bytes(), self.length));
@@ -209,15 +220,22 @@ impl Opened {
         Timestamp::from_secs(self.changed.as_secs())
     }
 
-    /// Whether the client has it already (RFC 9110, 13.2.2).
+    /// Whether the request is for another file, or for it as it was before it changed.
+    fn is_another(&self, request: &HeaderMap) -> bool {
+        if request.contains_key(IF_MATCH) {
+            return !is_in_if_match(request, Some(self.tag.as_bytes()));
+        }
+        let mut lines = request.get_all(IF_UNMODIFIED_SINCE).iter();
+        // What is no date does not count.
+        let (Some(since), None) = (lines.next(), lines.next()) else { return false };
+        let since = date::parse_value(since, self.timestamp());
+        since.is_some_and(|since| since < self.timestamp())
+    }
+
+    /// Whether the client has it already.
     fn is_known(&self, request: &HeaderMap) -> bool {
         if request.contains_key(IF_NONE_MATCH) {
-            let named = request.get_all(IF_NONE_MATCH).iter();
-            let mut tags = named.flat_map(|it| it.as_bytes().split(|byte| *byte == b','));
-            return tags.any(|tag| {
-                let tag = tag.trim_ascii();
-                tag == b"*" || tag.strip_prefix(b"W/").unwrap_or(tag) == self.tag.as_bytes()
-            });
+            return is_in_if_none_match(request, Some(self.tag.as_bytes()));
         }
         let since = request.get(IF_MODIFIED_SINCE);
         let since = since.and_then(|it| date::parse_value(it, self.timestamp()));
@@ -324,6 +342,52 @@ mod tests {
             ("/", Some("")),
         ] {
             assert_eq!(name_of(path).as_deref(), name, "{path}");
+        }
+    }
+
+    #[test]
+    fn conditions_are_judged_in_their_order() {
+        const BEFORE: &str = "Sun, 09 Sep 2001 01:46:39 GMT";
+        const THEN: &str = "Sun, 09 Sep 2001 01:46:40 GMT";
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("a.txt")).unwrap();
+        // Half a second after `THEN`: dates have whole seconds.
+        file.set_modified(UNIX_EPOCH + Duration::from_millis(1_000_000_000_500)).unwrap();
+        let folder = Folder::new(dir.path(), None);
+        let Found::File(Opened { tag, .. }) = folder.0.open("/a.txt") else { panic!("a file") };
+        let weak = format!("W/{tag}");
+        let (own, weak, other) = (tag.as_str(), weak.as_str(), "\"x\"");
+        for (fields, status) in [
+            (&[("if-match", own)][..], 200),
+            (&[("if-match", "*")], 200),
+            (&[("if-match", other)], 412),
+            (&[("if-match", weak)], 412),
+            (&[("if-match", other), ("if-match", own)], 200),
+            (&[("if-unmodified-since", THEN)], 200),
+            (&[("if-unmodified-since", BEFORE)], 412),
+            (&[("if-unmodified-since", "yesterday")], 200),
+            (&[("if-unmodified-since", BEFORE), ("if-unmodified-since", BEFORE)], 200),
+            (&[("if-match", own), ("if-unmodified-since", BEFORE)], 200),
+            (&[("if-match", other), ("if-unmodified-since", THEN)], 412),
+            (&[("if-match", own), ("if-none-match", own)], 304),
+            (&[("if-match", other), ("if-none-match", own)], 412),
+            (&[("if-unmodified-since", BEFORE), ("if-modified-since", THEN)], 412),
+            (&[("if-unmodified-since", THEN), ("if-modified-since", THEN)], 304),
+            (&[("if-none-match", weak)], 304),
+            (&[("if-none-match", other), ("if-modified-since", THEN)], 200),
+            (&[("if-modified-since", BEFORE)], 200),
+        ] {
+            let mut request = HeaderMap::new();
+            for (name, value) in fields {
+                request.append(*name, HeaderValue::from_str(value).unwrap());
+            }
+            for method in [Method::GET, Method::HEAD] {
+                let found = folder.0.open("/a.txt");
+                let response = respond(found, &method, &request, String::new);
+                assert_eq!(response.status().as_u16(), status, "{method} {fields:?}");
+            }
+            let nothing = respond(folder.0.open("/b.txt"), &Method::GET, &request, String::new);
+            assert_eq!(nothing.status(), StatusCode::NOT_FOUND, "{fields:?}");
         }
     }
 

@@ -1,13 +1,14 @@
 //! What is done with a request and its answer beside caching and waking: other answers by path, and compression.
 
 use http::header::CACHE_CONTROL;
-use http::{HeaderValue, Response};
+use http::{HeaderValue, Response, StatusCode};
 use nightwatt_http1::Incoming;
 
 use super::SiteRequest;
 use crate::access_log::Answered;
 use crate::accounting::How;
 use crate::body::Answer;
+use crate::compress::{Compressor, WholeAnswer};
 use crate::https;
 use crate::paths::PathRule;
 use crate::request_rules::OwnPath;
@@ -26,11 +27,32 @@ impl SiteRequest<'_> {
             Some(rule) => Box::pin(self.answer_by(rule, body)).await,
             None => self.answer_plainly(body).await,
         };
-        let Some(compressor) = &site.compressor else { return (response, how) };
-        let (target, is_sent) =
-            (&self.facts.target, matches!(how.answered, Answered::Server | Answered::Held));
+        if let Some(compressor) = &site.compressor {
+            response = self.compressed(compressor, rule, how.answered, response);
+        }
+        // After that, which it does not decide: caches in front of this proxy do not ask who may come in.
+        if how.answered == Answered::Path && site.admittance.is_some() {
+            let private = HeaderValue::from_static("private");
+            response.headers_mut().entry(CACHE_CONTROL).or_insert(private);
+        }
+        (response, how)
+    }
+
+    fn compressed(
+        &self,
+        compressor: &Compressor,
+        rule: Option<&PathRule>,
+        answered: Answered,
+        mut response: Response<Answer>,
+    ) -> Response<Answer> {
+        let (target, status) = (&self.facts.target, response.status());
+        // Not our sentences about files: those may still become pages or problem details.
+        let is_file = answered == Answered::Path
+            && rule.is_some_and(|it| it.config.folder.is_some())
+            && (status.is_success() || status == StatusCode::NOT_MODIFIED);
+        let is_sent = is_file || matches!(answered, Answered::Server | Answered::Held);
         let is_stored = matches!(
-            how.answered,
+            answered,
             Answered::Cache | Answered::Stale | Answered::NotModified | Answered::Mirror
         );
         if is_sent || is_stored {
@@ -39,7 +61,7 @@ impl SiteRequest<'_> {
         if is_sent {
             response = compressor.pass(self.parts, target, self.sender, response);
         }
-        (response, how)
+        response
     }
 
     async fn answer_by(&self, rule: &PathRule, body: Incoming) -> (Response<Answer>, How) {
@@ -52,17 +74,13 @@ impl SiteRequest<'_> {
             rule.answer(self.facts, &self.parts.headers).await
         };
         let (mut response, how) = match own {
-            Some(mut response) => {
-                if self.site().admittance.is_some() {
-                    // Caches in front of this proxy do not ask who may come in.
-                    let private = HeaderValue::from_static("private");
-                    response.headers_mut().entry(CACHE_CONTROL).or_insert(private);
-                }
-                (response, How::by_itself(self.class, Answered::Path))
-            }
+            Some(response) => (response, How::by_itself(self.class, Answered::Path)),
             None => self.answer_plainly(body).await,
         };
         rule.change_answer(response.headers_mut());
+        if let Some(whole) = response.extensions_mut().get_mut::<WholeAnswer>() {
+            rule.change_answer(&mut whole.headers);
+        }
         (response, how)
     }
 }

@@ -6,15 +6,16 @@ use std::process::Command;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nightwatt_gateway::config::SiteConfig;
+use nightwatt_gateway::config::{PathConfig, SiteConfig};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sha2::{Digest, Sha256};
 
+use crate::access::only;
 use crate::client::{Ask, Got, ask, get};
 use crate::origin::{Act, Gate, Says, ok, status};
 use crate::passthrough_programs::{has, run, succeeded};
-use crate::stage::{Setup, Stage, awake, timeout};
+use crate::stage::{Setup, Stage, asleep, awake, timeout};
 use crate::tls::{by_tls, certificate};
 
 fn compresses(setup: Setup) -> Setup {
@@ -208,6 +209,133 @@ fn stored_answers_heads_parts_and_304s_vary_as_the_whole_answer_does() {
             (got.field("content-encoding"), got.field("vary")),
             (None, Some("accept-encoding"))
         );
+    });
+}
+
+/// Compresses, and serves this folder at `/f/`, with more lines for its table.
+fn serves(dir: &Path, lines: &str) -> Setup {
+    let text = format!("prefix = \"/f\"\nfolder = \"{}\"\n{lines}", dir.display());
+    let path: PathConfig = toml::from_str(&text).unwrap();
+    compresses(asleep()).site(move |site| site.path = vec![path])
+}
+
+/// A folder with a page of several parts, a style, a picture and a short page.
+fn folder(page: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text) in
+        [("page.html", page), ("a.css", page), ("picture.png", page), ("short.html", "short")]
+    {
+        std::fs::write(dir.path().join(name), text).unwrap();
+    }
+    dir
+}
+
+#[test]
+fn a_file_comes_in_the_coding_of_its_client_with_a_weak_tag() {
+    let page = page().repeat(5);
+    let dir = folder(&page);
+    serves(dir.path(), "").play(async |stage| {
+        let got = stage.ask(get("/f/page.html")).await;
+        assert_eq!((got.how(), got.field("content-encoding")), ((200, "path"), None));
+        assert!(got.text() == page && got.field("vary") == Some("accept-encoding"));
+        let tag = got.field("etag").unwrap().to_owned();
+        let weak = format!("W/{tag}");
+        for coding in ["zstd", "br", "gzip"] {
+            let got = stage.ask(accepting("/f/page.html", coding)).await;
+            assert_eq!((got.how(), got.field("content-encoding")), ((200, "path"), Some(coding)));
+            assert!(got.whole && plain(&got) == page, "{coding}");
+            assert!(got.body.len() * 4 < page.len(), "{coding}: {} bytes", got.body.len());
+            assert_eq!(got.field("etag"), Some(weak.as_str()));
+            assert_eq!((got.field("content-length"), got.field("accept-ranges")), (None, None));
+            assert_eq!(got.field("vary"), Some("accept-encoding"));
+        }
+        for known in [&weak, &tag] {
+            let known = known.as_str();
+            let again = accepting("/f/page.html", "br").field("If-None-Match", known);
+            let got = stage.ask(again).await;
+            assert_eq!((got.how(), got.field("etag")), ((304, "path"), Some(known)));
+            assert_eq!(got.field("vary"), Some("accept-encoding"));
+        }
+        let head = ask("HEAD", "/f/page.html").field("Accept-Encoding", "br");
+        let got = stage.ask(head).await;
+        assert_eq!((got.field("content-encoding"), got.field("etag")), (None, Some(tag.as_str())));
+        assert_eq!(got.field("content-length"), Some(page.len().to_string().as_str()));
+        assert_eq!(got.field("vary"), Some("accept-encoding"));
+        let status = stage.status().compression.unwrap();
+        assert_eq!((status.answers.values().sum::<u64>(), stage.commands()), (3, (0, 0)));
+        assert_eq!(status.bytes_before, 3 * page.len() as u64);
+    });
+}
+
+#[test]
+fn parts_of_files_and_files_that_do_not_shrink_are_sent_as_they_are() {
+    let page = page().repeat(5);
+    let dir = folder(&page);
+    serves(dir.path(), "").play(async |stage| {
+        let got = stage.ask(ask("HEAD", "/f/page.html")).await;
+        let tag = got.field("etag").unwrap().to_owned();
+        let weak = format!("W/{tag}");
+        let part = accepting("/f/page.html", "br").field("Range", "bytes=4-9");
+        for request in [part.clone(), part.clone().field("If-Range", &tag)] {
+            let got = stage.ask(request).await;
+            assert_eq!((got.how(), got.text()), ((206, "path"), "line 0"));
+            assert_eq!((got.field("content-encoding"), got.field("etag")), (None, Some(&*tag)));
+            assert_eq!(got.field("vary"), Some("accept-encoding"));
+        }
+        // A part of the compressed file is wanted, and there is none: all of it comes.
+        let got = stage.ask(part.field("If-Range", &weak)).await;
+        assert_eq!((got.how(), got.field("content-encoding")), ((200, "path"), Some("br")));
+        assert!(plain(&got) == page);
+        // Strong comparison: the compressed file is not the file.
+        let got = stage.ask(accepting("/f/page.html", "br").field("If-Match", &weak)).await;
+        assert_eq!((got.how(), got.field("content-encoding")), ((412, "path"), None));
+        for (target, status) in
+            [("/f/picture.png", 200), ("/f/short.html", 200), ("/f/nothing.html", 404)]
+        {
+            let got = stage.ask(accepting(target, "br")).await;
+            assert_eq!(got.how(), (status, "path"), "{target}");
+            let fields = (got.field("content-encoding"), got.field("vary"));
+            assert_eq!(fields, (None, None), "{target}");
+            let known = stage.ask(accepting(target, "br").field("If-None-Match", "*")).await;
+            assert_eq!(known.status, if status == 200 { 304 } else { status }, "{target}");
+            assert_eq!(known.field("vary"), None, "{target}");
+        }
+    });
+}
+
+#[test]
+fn a_file_is_compressed_by_the_fields_that_its_table_sets() {
+    let dir = folder(&page());
+    for (lines, target, coding) in [
+        ("", "/f/page.html", None),
+        ("", "/f/a.css", Some("br")),
+        ("response_headers.set = { Cache-Control = \"public\" }", "/f/page.html", Some("br")),
+        ("response_headers.set = { Cache-Control = \"no-transform\" }", "/f/a.css", None),
+    ] {
+        serves(dir.path(), lines).play(async |stage| {
+            let named = accepting(target, "br").field("Cookie", "session=1");
+            let got = stage.ask(named.clone()).await;
+            assert_eq!((got.how(), got.field("content-encoding")), ((200, "path"), coding));
+            let vary = (!lines.contains("no-transform")).then_some("accept-encoding");
+            assert_eq!(got.field("vary"), vary, "{lines}: as others get it");
+            let known = stage.ask(named.field("If-None-Match", "*")).await;
+            assert_eq!((known.status, known.field("vary")), (304, vary), "{lines}");
+        });
+    }
+}
+
+#[test]
+fn of_a_closed_site_only_the_parts_of_pages_are_compressed_and_all_files_are_private() {
+    let page = page();
+    let dir = folder(&page);
+    let setup = serves(dir.path(), "").site(|site| site.access = Some(only(&["127.0.0.1"])));
+    setup.play(async |stage| {
+        for (target, coding) in [("/f/page.html", None), ("/f/a.css", Some("br"))] {
+            let got = stage.ask(accepting(target, "br")).await;
+            assert_eq!((got.how(), got.field("content-encoding")), ((200, "path"), coding));
+            assert_eq!(got.field("cache-control"), Some("private"), "{target}");
+            assert_eq!(got.field("vary"), coding.map(|_| "accept-encoding"), "{target}");
+        }
     });
 }
 

@@ -334,6 +334,46 @@ fn files_have_tags_ranges_and_types() {
 }
 
 #[test]
+fn a_file_that_has_changed_since_is_not_continued() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("a.txt"), "abc").unwrap();
+    let text = files(dir.path());
+    with(asleep(), &[&text]).play(async |stage| {
+        let got = stage.ask(get("/f/a.txt")).await;
+        let tag = got.field("etag").unwrap().to_owned();
+        let date = got.field("last-modified").unwrap().to_owned();
+        for (name, value, status, text) in [
+            ("If-Match", tag.as_str(), 206, "bc"),
+            ("If-Match", "*", 206, "bc"),
+            ("If-Match", "\"x\"", 412, CHANGED),
+            ("If-Unmodified-Since", &date, 206, "bc"),
+            ("If-Unmodified-Since", "Sun, 06 Nov 1994 08:49:37 GMT", 412, CHANGED),
+        ] {
+            let rest = get("/f/a.txt").field("Range", "bytes=1-").field(name, value);
+            let got = stage.ask(rest).await;
+            assert_eq!((got.how(), got.text()), ((status, "path"), text), "{name}: {value}");
+        }
+        let head = ask("HEAD", "/f/a.txt").field("If-Match", "\"x\"");
+        assert_eq!(stage.ask(head).await.how(), (412, "path"));
+        let both = get("/f/a.txt").field("If-Match", &tag).field("If-None-Match", &tag);
+        assert_eq!(stage.ask(both).await.how(), (304, "path"));
+    });
+}
+
+const CHANGED: &str = "The file is not in the version that the request is for.\n";
+
+#[test]
+fn a_status_without_content_is_sent_without_content() {
+    let texts = ["exact = \"/generate_204\"\ntext = \"\"\nstatus = 204"];
+    with(asleep(), &texts).play(async |stage| {
+        let got = stage.ask(get("/generate_204")).await;
+        assert_eq!((got.how(), got.text()), ((204, "path"), ""));
+        assert_eq!((got.field("content-length"), got.field("transfer-encoding")), (None, None));
+        assert_eq!(stage.commands(), (0, 0));
+    });
+}
+
+#[test]
 fn errors_have_pages_of_the_sites_own_for_people() {
     let dir = tempfile::tempdir().unwrap();
     let page = dir.path().join("404.html");

@@ -1,6 +1,7 @@
 //! Answers made from a stored response: 304, 206, 416 (RFC 9110, 13 and 14).
 
-use crate::harness::{answer, ask, at, get, lenient, stored};
+use crate::harness::{answer, ask, at, fields, get, lenient, stored};
+use nightwatt_httpcache::conditional::{is_in_if_match, is_in_if_none_match};
 use nightwatt_httpcache::range::{answer as range_of, partial_headers, unsatisfiable_headers};
 use nightwatt_httpcache::{ByteRange, Precondition, RangeAnswer};
 
@@ -37,6 +38,32 @@ fn tags_are_compared_weakly() {
     ] {
         assert!(!matches(tag, condition), "{tag} {condition}");
     }
+}
+
+#[test]
+fn if_match_compares_strongly_and_if_none_match_weakly() {
+    for (tag, condition, strongly, weakly) in [
+        ("\"a\"", "\"a\"", true, true),
+        ("\"a\"", "\"1\", \"a\" , \"2\"", true, true),
+        ("\"a,b\"", "\"1\", \"a,b\"", true, true),
+        ("\"a\"", "*", true, true),
+        ("\"a\"", "W/\"a\"", false, true),
+        ("W/\"a\"", "\"a\"", false, true),
+        ("W/\"a\"", "W/\"a\"", false, true),
+        ("W/\"a\"", "*", true, true),
+        ("\"a\"", "\"b\"", false, false),
+        ("\"a\"", "\"1, \"a\"", false, false),
+        ("\"a\"", "", false, false),
+    ] {
+        let own = Some(tag.as_bytes());
+        let if_match = fields(&[&format!("If-Match: {condition}")]);
+        let if_none_match = fields(&[&format!("If-None-Match: {condition}")]);
+        assert_eq!(is_in_if_match(&if_match, own), strongly, "{tag} {condition}");
+        assert_eq!(is_in_if_none_match(&if_none_match, own), weakly, "{tag} {condition}");
+        assert!(!is_in_if_match(&if_none_match, own), "the other field");
+    }
+    let untagged = fields(&["If-Match: \"a\"", "If-None-Match: \"a\""]);
+    assert!(!is_in_if_match(&untagged, None) && !is_in_if_none_match(&untagged, None));
 }
 
 #[test]
