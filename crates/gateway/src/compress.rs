@@ -32,7 +32,7 @@ use crate::config::{CompressionConfig, SiteConfig};
 const AT_ONCE: usize = 64;
 
 /// Types that shrink. Pictures, sound, archives and most fonts are compressed already.
-const SHRINK: [&str; 23] = [
+const SHRINK: [&str; 27] = [
     "application/atom+xml",
     "application/geo+json",
     "application/javascript",
@@ -41,11 +41,13 @@ const SHRINK: [&str; 23] = [
     "application/manifest+json",
     "application/problem+json",
     "application/rss+xml",
+    "application/vnd.apple.mpegurl",
     "application/vnd.ms-fontobject",
     "application/wasm",
     "application/x-javascript",
     "application/xhtml+xml",
     "application/xml",
+    "application/yaml",
     "font/otf",
     "font/ttf",
     "image/bmp",
@@ -54,13 +56,16 @@ const SHRINK: [&str; 23] = [
     "text/csv",
     "text/html",
     "text/javascript",
+    "text/markdown",
     "text/plain",
+    "text/vtt",
     "text/xml",
 ];
 
 /// Of these, the parts of which pages are made: they hold no secrets.
 const PARTS_OF_PAGES: [&str; 9] = [
     "application/javascript",
+    "application/vnd.apple.mpegurl",
     "application/vnd.ms-fontobject",
     "application/wasm",
     "application/x-javascript",

@@ -17,7 +17,7 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
     let answers = counter(
         "nightwatt_compressed_answers_total",
         &["site", "coding"],
-        "Answers of the server that were compressed for the client.",
+        "Answers and files that were compressed for the client.",
     );
     page.family(answers, |samples| {
         for (site, status) in &all {
@@ -29,12 +29,12 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
     for (name, help, value) in [
         (
             "nightwatt_compressed_bytes_before_total",
-            "Bytes of compressed answers as the server sent them.",
+            "Bytes of these before compression.",
             (|it| it.bytes_before) as fn(&CompressionStatus) -> u64,
         ),
         (
             "nightwatt_compressed_bytes_after_total",
-            "Bytes of compressed answers as clients got them.",
+            "Bytes of these as clients got them.",
             |it| it.bytes_after,
         ),
         (
