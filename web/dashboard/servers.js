@@ -62,6 +62,17 @@ function zone(it) {
   return it.name ? `${it.name}, now ${offset}` : offset;
 }
 
+// When it is woken for its hours of `awake`, or when those of now end.
+function awakeHours(server) {
+  const wakesIn = server.awake_hours_in_s == null ? null : duration(server.awake_hours_in_s);
+  if (server.awake_hours_suspended) {
+    return ["its hours", wakesIn ? `suspended by order; they count again in ${wakesIn}` : "suspended by order, until something else wakes it"];
+  }
+  if (wakesIn) return ["is woken for its hours in", wakesIn];
+  if (server.awake_hours_endless) return ["its hours", "always"];
+  return server.awake_hours_end_in_s == null ? null : ["its hours end in", duration(server.awake_hours_end_in_s)];
+}
+
 function facts(server, story, past) {
   const rows = [];
   const since = past.now_ms - server.state_for_s * 1000;
@@ -70,7 +81,8 @@ function facts(server, story, past) {
   if (power) rows.push(["draws", power]);
   if (server.kept_awake_by && server.state === "awake") rows.push(["kept awake by", server.kept_awake_by]);
   for (const probe of server.in_use ?? []) rows.push([`in use, by ${probe.name}`, asked(probe)]);
-  if (server.awake_hours_in_s != null) rows.push(["is woken for its hours in", duration(server.awake_hours_in_s)]);
+  const hours = awakeHours(server);
+  if (hours) rows.push(hours);
   if (server.time_zone) rows.push(["time zone", zone(server.time_zone)]);
   if (server.in_flight > 0) rows.push(["under way", `${server.in_flight} ${server.in_flight === 1 ? "request" : "requests"}`]);
   if (server.held > 0) rows.push(["waiting for it", `${server.held} requests`]);

@@ -81,7 +81,7 @@ def chooses(page, site):
 
 def sees_its_hours(page):
     expect(card(page, "office").locator(".state")).to_contain_text("awake", timeout=DEADLINE)
-    expect(card(page, "office")).to_contain_text("hours in which it must be awake (`awake`)", timeout=DEADLINE)
+    expect(card(page, "office")).to_contain_text("hours in which it must be awake (`awake`), always", timeout=DEADLINE)
     expect(card(page, "office")).to_contain_text(re.compile(r"time zone.*UTC"))
     expect(card(page, "media")).not_to_contain_text("time zone")
 

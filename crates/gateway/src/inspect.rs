@@ -14,6 +14,7 @@ use nightwatt_energy::energy::Energy;
 use nightwatt_energy::power_states::PowerStates;
 use nightwatt_energy::quantity::Watts;
 use nightwatt_energy::time::Mono;
+use nightwatt_policy::hours::HoursEnd;
 use nightwatt_policy::ledger::{Bill, Hour, Metered, Part};
 use nightwatt_policy::manager::SleepBlocker;
 use nightwatt_policy::scenario::Scenario;
@@ -28,7 +29,8 @@ use crate::shadow::WouldDelay;
 use crate::site::Site;
 use crate::status::{
     ConnectionsStatus, HourStatus, InUseStatus, JobStatus, LedgerStatus, MachineStatus,
-    MagicPacketsStatus, MeterStatus, Parts, ShadowStatus, SiteStatus, Status, TimeZoneStatus,
+    MagicPacketsStatus, MeterStatus, OpeningHoursStatus, Parts, ShadowStatus, SiteStatus, Status,
+    TimeZoneStatus,
 };
 use crate::supervisor::SupervisorStatus;
 
@@ -119,7 +121,7 @@ impl Site {
             state_for_s: server.in_phase.as_secs_f64(),
             kept_awake_by: self.used(&server).or_else(|| kept_awake_by(&server, connections)),
             in_use: self.in_use_status(),
-            awake_hours_in_s: server.awake_hours_in.map(|time| time.as_secs_f64()),
+            opening_hours: OpeningHoursStatus::of(server.awake_hours, server.never_sleep_end),
             time_zone: None,
             failures: server.failures,
             failure: last_failure(&server),
@@ -213,7 +215,7 @@ impl Machine {
             // What is awake on it is reported already.
             kept_awake_by: kept_awake_by(&machine, connections)
                 .filter(|_| machine.in_flight <= connections),
-            awake_hours_in_s: machine.awake_hours_in.map(|time| time.as_secs_f64()),
+            opening_hours: OpeningHoursStatus::of(machine.awake_hours, machine.never_sleep_end),
             time_zone: None,
             failures: machine.failures,
             failure: last_failure(&machine),
@@ -294,10 +296,7 @@ fn last_failure(server: &SupervisorStatus) -> Option<String> {
 }
 
 fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> {
-    let left = |then: Mono| {
-        let seconds = then.since(server.now).as_secs_f64().ceil();
-        duration_text::format(Duration::from_secs_f64(seconds))
-    };
+    let left = |then: Mono| in_seconds(then.since(server.now));
     Some(match server.sleep_blocker? {
         SleepBlocker::NotAwake => return None,
         SleepBlocker::InFlight(_)
@@ -341,15 +340,31 @@ fn kept_awake_by(server: &SupervisorStatus, connections: u32) -> Option<String> 
                 left(then)
             )
         }
+        // The manager looks only as far ahead as it needs to.
         SleepBlocker::Hours(then) => {
-            format!("hours in which it must not sleep (`never_sleep`), for another {}", left(then))
+            let time = hours_left(server.never_sleep_end, then.since(server.now));
+            format!("hours in which it must not sleep (`never_sleep`), {time}")
         }
         SleepBlocker::AwakeHours(then) => {
-            format!("hours in which it must be awake (`awake`), for another {}", left(then))
+            let time = hours_left(server.awake_hours.end, then.since(server.now));
+            format!("hours in which it must be awake (`awake`), {time}")
         }
         SleepBlocker::InUse(_) => "use past the proxy".to_owned(),
         SleepBlocker::Sla(broken) => forbidden_by(broken),
     })
+}
+
+/// In whole seconds, rounded up.
+fn in_seconds(time: Duration) -> String {
+    duration_text::format(Duration::from_secs_f64(time.as_secs_f64().ceil()))
+}
+
+/// For how long hours keep a server awake.
+fn hours_left(end: Option<HoursEnd>, otherwise: Duration) -> String {
+    match end.unwrap_or(HoursEnd::In(otherwise)) {
+        HoursEnd::In(left) => format!("for another {}", in_seconds(left)),
+        HoursEnd::Never => "always".to_owned(),
+    }
 }
 
 fn forbidden_by(broken: Broken) -> String {

@@ -7,6 +7,7 @@ mod in_use;
 mod job;
 mod magic_packets;
 mod mirror;
+mod opening_hours;
 mod pool;
 mod tcp;
 mod time_zone;
@@ -25,6 +26,7 @@ pub use self::in_use::InUseStatus;
 pub use self::job::JobStatus;
 pub use self::magic_packets::MagicPacketsStatus;
 pub use self::mirror::MirrorStatus;
+pub use self::opening_hours::OpeningHoursStatus;
 pub use self::pool::{PoolStatus, ServerStatus};
 pub use self::tcp::TcpStatus;
 pub use self::time_zone::TimeZoneStatus;
@@ -139,9 +141,9 @@ pub struct MachineStatus {
     pub connections: u32,
     /// What keeps it awake while nothing on it is.
     pub kept_awake_by: Option<String>,
-    /// Seconds until it is woken for the hours in which it is to be awake, if it has such, and they have not begun.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awake_hours_in_s: Option<f64>,
+    /// When its hours of `awake` and `never_sleep` begin and end.
+    #[serde(flatten)]
+    pub opening_hours: OpeningHoursStatus,
     /// By which clock its hours of `awake` and `never_sleep` are, if it has such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<TimeZoneStatus>,
@@ -179,9 +181,9 @@ pub struct SiteStatus {
     /// Probes of use past the proxy, of `[[site.in_use]]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub in_use: Vec<InUseStatus>,
-    /// Seconds until it is woken for the hours in which it is to be awake, if it has such, and they have not begun.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub awake_hours_in_s: Option<f64>,
+    /// When its hours of `awake` and `never_sleep` begin and end.
+    #[serde(flatten)]
+    pub opening_hours: OpeningHoursStatus,
     /// By which clock its hours of `awake` and `never_sleep` are, if it has such.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_zone: Option<TimeZoneStatus>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use nightwatt_energy::time::Now;
+use nightwatt_energy::time::{Mono, Now, Wall};
 
 /// Days on which hours that are for working days do not apply: days since 1970-01-01, local time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -26,9 +26,33 @@ impl DaysOff {
         self.0.contains(&day)
     }
 
+    /// The first one from a day on.
+    pub(crate) fn first_from(&self, day: i64) -> Option<i64> {
+        self.0.range(day..).next().copied()
+    }
+
     /// All of them, in order.
     pub fn days(&self) -> impl Iterator<Item = i64> {
         self.0.iter().copied()
+    }
+}
+
+/// When hours end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HoursEnd {
+    /// In this time.
+    In(Duration),
+    /// They are all hours of every day.
+    Never,
+}
+
+impl HoursEnd {
+    /// In how long, if they end.
+    pub const fn left(self) -> Option<Duration> {
+        match self {
+            Self::In(left) => Some(left),
+            Self::Never => None,
+        }
     }
 }
 
@@ -37,6 +61,8 @@ const DAY_MS: i64 = 86_400_000;
 const MINUTE_MS: i64 = 60_000;
 /// Minutes of a day.
 const DAY: u32 = 24 * 60;
+/// Hours that last this long without a break do so every week.
+const WEEK: Duration = Duration::from_hours(7 * 24);
 
 /// From one local time of day to another, on some days of the week. What ends before it begins ends on the day
 /// after.
@@ -84,6 +110,25 @@ impl Hours {
     /// The longest that any of them last, if it is within one now.
     pub fn left_of(all: &[Self], now: Now) -> Option<Duration> {
         all.iter().filter_map(|hours| hours.left(now)).max()
+    }
+
+    /// When they end if it is within one now: those that overlap or meet are one. By the local time of now, as
+    /// [`left`](Self::left) is.
+    pub fn end_of(all: &[Self], now: Now) -> Option<HoursEnd> {
+        let mut whole = Self::left_of(all, now)?;
+        while let Some(more) = Self::left_of(all, Now { wall: now.wall + whole, ..now }) {
+            whole += more;
+            if whole >= WEEK {
+                return Some(HoursEnd::Never);
+            }
+        }
+        Some(HoursEnd::In(whole))
+    }
+
+    /// Whether they are all hours of every day.
+    pub(crate) fn are_endless(all: &[Self]) -> bool {
+        let any = Now { mono: Mono::ZERO, wall: Wall(0), utc_offset: 0 };
+        Self::end_of(all, any) == Some(HoursEnd::Never)
     }
 }
 
@@ -170,8 +215,6 @@ impl From<Hours> for String {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_energy::time::{Mono, Wall};
-
     use super::*;
 
     /// A moment of the week that begins on Monday, 23 November 2026, local time of UTC+1.
@@ -213,6 +256,37 @@ mod tests {
         assert_eq!(Hours::left_of(&all, at(0, 11, 0)), Some(Duration::from_hours(9)));
         assert_eq!(Hours::left_of(&all, at(1, 11, 0)), Some(Duration::from_hours(1)));
         assert_eq!(Hours::left_of(&all, at(1, 12, 0)), None);
+    }
+
+    #[test]
+    fn hours_that_meet_end_together_and_those_without_a_gap_in_the_week_never() {
+        let end = |texts: &[&str], now| {
+            let all: Vec<Hours> = texts.iter().map(|text| text.parse().unwrap()).collect();
+            Hours::end_of(&all, now)
+        };
+        let after = |hours| Some(HoursEnd::In(Duration::from_hours(hours)));
+        // Monday 20:00 to midnight, and on to Tuesday 06:00.
+        assert_eq!(end(&["22:00-24:00", "00:00-06:00", "18:00-22:00"], at(0, 20, 0)), after(10));
+        assert_eq!(end(&["22:00-24:00", "00:00-06:00"], at(0, 20, 0)), None);
+        // Five days from Monday 00:00 on, of which Monday and Tuesday until noon are over.
+        assert_eq!(end(&["mon-fri 00:00-24:00"], at(1, 12, 0)), after(3 * 24 + 12));
+        // Friday noon to Thursday 24:00 over the end of the week.
+        let most = ["sat-thu 00:00-24:00", "fri 12:00-24:00"];
+        assert_eq!(end(&most, at(4, 12, 0)), after(6 * 24 + 12));
+        assert_eq!(end(&most, at(4, 11, 0)), None);
+        for endless in [
+            &["00:00-24:00"][..],
+            &["mon-fri 00:00-24:00", "sat,sun 00:00-24:00"],
+            &["08:00-20:00", "20:00-08:00"],
+            &["12:00-11:59", "11:00-12:00"],
+        ] {
+            for now in [at(0, 0, 0), at(3, 8, 0), at(6, 23, 59)] {
+                assert_eq!(end(endless, now), Some(HoursEnd::Never), "{endless:?}");
+            }
+        }
+        // A minute a day is missing: 11:59 to 12:00.
+        let left = HoursEnd::In(Duration::from_mins(1439));
+        assert_eq!(end(&["12:00-11:59"], at(2, 12, 0)), Some(left));
     }
 
     #[test]

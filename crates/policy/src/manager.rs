@@ -28,7 +28,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use self::awake_hours::AwakeHours;
-pub use self::awake_hours::AwakeRun;
+pub use self::awake_hours::{AwakeHoursReport, AwakeRun};
 use self::breaker::Breaker;
 use self::budgets::WakeBudgets;
 pub use self::budgets::{BudgetLeft, Payer, SpentBudget};

@@ -2,6 +2,7 @@
 
 pub(crate) mod containers;
 mod datagrams;
+mod opening_hours;
 
 use std::fmt::Write;
 
@@ -246,7 +247,7 @@ fn machine_rows(text: &mut String, it: &MachineStatus) {
     if let Some(reason) = &it.kept_awake_by {
         row(text, "kept awake by", reason);
     }
-    hours_row(text, it.awake_hours_in_s);
+    opening_hours::rows(text, &it.opening_hours);
     zone_row(text, it.time_zone.as_ref());
     failing(text, it.failures, it.retry_after_s);
     last_failure(text, it.failure.as_deref());
@@ -260,12 +261,6 @@ fn machine_rows(text: &mut String, it: &MachineStatus) {
 fn zone_row(text: &mut String, zone: Option<&TimeZoneStatus>) {
     if let Some(zone) = zone {
         row(text, "time zone", &zone.to_string());
-    }
-}
-
-fn hours_row(text: &mut String, begins_in_s: Option<f64>) {
-    if let Some(time) = begins_in_s {
-        row(text, "awake hours", &format!("it is woken for the next ones in {}", seconds(time)));
     }
 }
 
@@ -321,7 +316,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
         let why = probe.reason.as_deref().unwrap_or("no answer");
         row(text, "careful", &format!("the probe of use `{}` counts as idle: {why}", probe.name));
     }
-    hours_row(text, it.awake_hours_in_s);
+    opening_hours::rows(text, &it.opening_hours);
     zone_row(text, it.time_zone.as_ref());
     failing(text, it.failures, it.retry_after_s);
     last_failure(text, it.failure.as_deref());

@@ -184,7 +184,10 @@ fn a_network_has_as_many_attempts_as_four_clients_and_those_without_any_take_no_
     });
 }
 
-fn facts(peer: [u8; 4], fields: &[(&'static str, &'static str)]) -> (Facts, HeaderMap) {
+fn facts(
+    peer: impl Into<IpAddr>,
+    fields: &[(&'static str, &'static str)],
+) -> (Facts, HeaderMap) {
     let mut parts = Request::new(()).into_parts().0;
     for (name, value) in fields {
         parts.headers.append(*name, HeaderValue::from_static(value));
@@ -192,6 +195,22 @@ fn facts(peer: [u8; 4], fields: &[(&'static str, &'static str)]) -> (Facts, Head
     let now = Clock::virtual_at(Wall(0), 0).now();
     let peer = Peer { ip: peer.into(), secure: false, vouchers: None };
     (Facts::of(&config(""), peer, &parts, now, 1), parts.headers)
+}
+
+#[test]
+fn all_addresses_of_this_machine_share_one_count_of_attempts_and_so_does_a_network_of_ipv6() {
+    let counted = |peer: &str| {
+        let comer = Comer::of(&facts(peer.parse::<IpAddr>().unwrap(), &[]).0);
+        (comer.budget, comer.network)
+    };
+    for same in ["127.0.0.3", "127.255.255.254", "::1", "::ffff:127.0.0.4"] {
+        assert_eq!(counted(same), counted("127.0.0.2"), "{same}");
+    }
+    // A /64 is one client.
+    assert_eq!(counted("2001:db8::1"), counted("2001:db8::ffff:1"));
+    assert_ne!(counted("2001:db8::1").0, counted("2001:db8:0:1::1").0);
+    assert_ne!(counted("192.168.1.5"), counted("127.0.0.2"));
+    assert_ne!(counted("192.168.1.5"), counted("192.168.1.6"));
 }
 
 #[test]

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
+use nightwatt_policy::hours::HoursEnd;
 use nightwatt_policy::ledger::Hour;
 use nightwatt_policy::lifecycle::Phase;
-use nightwatt_policy::manager::{Memory, SleepBlocker};
+use nightwatt_policy::manager::{AwakeHoursReport, Memory, SleepBlocker};
 use nightwatt_policy::sla::SlaUse;
 
 use super::Supervisor;
@@ -37,8 +38,10 @@ pub(crate) struct SupervisorStatus {
     pub(crate) held: usize,
     /// What keeps it awake.
     pub(crate) sleep_blocker: Option<SleepBlocker>,
-    /// In how long it is woken for the hours in which it is to be awake.
-    pub(crate) awake_hours_in: Option<Duration>,
+    /// Where the hours stand in which it is to be awake.
+    pub(crate) awake_hours: AwakeHoursReport,
+    /// When the hours end in which it is not put to sleep, if it is in such.
+    pub(crate) never_sleep_end: Option<HoursEnd>,
     /// Its last reason for not sleeping.
     pub(crate) inhibited_by: Option<String>,
     /// Why the last wake-up failed.
@@ -78,7 +81,8 @@ impl Supervisor {
             background,
             held: server.held(),
             sleep_blocker: server.kept_awake_by(now),
-            awake_hours_in: server.awake_hours_in(now),
+            awake_hours: server.awake_hours_report(now),
+            never_sleep_end: server.never_sleep_end(now),
             wake_loops: server.wake_loops(),
             wake_time: server.expected_wake_time(),
             learned_from: server.lessons(now).map(|lessons| lessons.watched()),

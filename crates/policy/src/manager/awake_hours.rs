@@ -1,9 +1,12 @@
 //! Hours in which the server is awake whether a request comes or not: it is woken ahead of them.
 
+mod report;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::report::AwakeHoursReport;
 use super::{Action, Cause, PowerManager, Settings};
 use crate::hours::{DaysOff, Hours};
 use crate::lifecycle::{Change, Phase};
@@ -123,12 +126,6 @@ impl AwakeHours {
         self.open_until.filter(|ends| now < *ends)
     }
 
-    /// In how long it is woken for its hours, if it is not in them.
-    pub(super) fn begins_in(&self, now: Now, wake_time: Duration) -> Option<Duration> {
-        let begins = self.next.filter(|_| self.ends(now.mono).is_none())?.begins;
-        Some(until(now.wall, begins).saturating_sub(wake_time))
-    }
-
     /// Looks whether the hours have come. Returns whether the server has to be woken for them.
     fn look(&mut self, now: Now, wake_time: Duration) -> bool {
         self.next = self.run_after(now);
@@ -177,10 +174,15 @@ impl AwakeHours {
         })
     }
 
+    /// Days since 1970 in local time.
+    fn today(&self, now: Now) -> i64 {
+        let offset = self.zone.offset_at(now.wall, now.utc_offset);
+        (now.wall.secs() + i64::from(offset)).div_euclid(86_400)
+    }
+
     /// The hours that begin on each of these days.
     fn days(&self, now: Now, days_ahead: i64) -> impl Iterator<Item = Vec<AwakeRun>> {
-        let today = self.zone.offset_at(now.wall, now.utc_offset);
-        let today = (now.wall.secs() + i64::from(today)).div_euclid(86_400);
+        let today = self.today(now);
         let days = (today - DAYS_BACK..=today + days_ahead).filter(|day| !self.days_off.has(*day));
         days.map(move |day| {
             let on_day = self.hours.iter().filter_map(|hours| hours.on_day(day));
@@ -234,10 +236,5 @@ impl<P: SleepPolicy> PowerManager<P> {
             // As long as no request uses it, the sleep that they interrupted goes on after them.
             self.resumes_sleep |= sleeps && self.wake_cause == Some(Cause::AwakeHours);
         }
-    }
-
-    /// In how long the server is woken for the hours in which it is to be awake, if they have not begun.
-    pub fn awake_hours_in(&self, now: Now) -> Option<Duration> {
-        self.awake_hours.begins_in(now, self.wake_time.expected())
     }
 }

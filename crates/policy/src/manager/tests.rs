@@ -3,6 +3,7 @@
 mod awake_hours;
 mod budgets;
 mod holds;
+mod hours_report;
 mod in_use;
 mod kept_awake;
 mod refresh;

@@ -107,12 +107,12 @@ fn it_is_woken_ahead_of_its_hours_and_stays_awake_until_they_end() {
 fn in_its_hours_it_reports_them_and_until_then_when_they_begin() {
     let mut story = Story::from(settings(&["10:00-12:00"]), MONDAY);
     story.until(9 * HOUR);
-    let begins_in = story.manager.awake_hours_in(story.now);
+    let begins_in = story.manager.awake_hours_report(story.now).wakes_in;
     assert_eq!(begins_in, Some(Duration::from_secs(HOUR - 5)));
     story.until(11 * HOUR);
     let ends = Mono::from_secs(12 * HOUR);
     assert_eq!(story.manager.sleep_blocker(story.now), Some(SleepBlocker::AwakeHours(ends)));
-    assert_eq!(story.manager.awake_hours_in(story.now), None);
+    assert_eq!(story.manager.awake_hours_report(story.now).wakes_in, None);
     // Hours that last longer for another reason have that one's name.
     let never_sleep = vec!["00:00-24:00".parse().unwrap()];
     let both = Settings { never_sleep, ..settings(&["10:00-12:00"]) };
