@@ -34,6 +34,7 @@ pub(crate) mod own;
 mod path;
 mod places;
 mod pool;
+mod redirects;
 mod spellings;
 mod tcp;
 mod tls;
