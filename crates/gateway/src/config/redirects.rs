@@ -73,8 +73,15 @@ impl SiteConfig {
         Some(if path.is_empty() { "/".to_owned() } else { path.to_owned() })
     }
 
-    /// Whether the site answers at a host and port. Of another port than those of HTTP and our own, another program may.
-    pub(super) fn is_at(&self, authority: &str, config: &Config) -> bool {
+    /// Whether `sign_in` of `[site.access.forward]` is on the site itself, whose rules of access hold for all paths.
+    pub fn signs_in_here(&self, config: &Config) -> bool {
+        let forward = self.access.as_ref().and_then(|access| access.forward.as_ref());
+        let place = forward.and_then(|forward| forward.sign_in.as_deref());
+        place.is_some_and(|place| self.path_here(place, config).is_some())
+    }
+
+    /// Whether the site answers at a host and port. Behind a port that is neither usual nor ours is another program.
+    fn is_at(&self, authority: &str, config: &Config) -> bool {
         let Some(Authority { host, port }) = Authority::parse(authority) else { return false };
         let tls = config.tls.iter().flat_map(|tls| tls.listen.iter().map(SocketAddr::port));
         let public = config.tls.iter().filter_map(|tls| tls.port);
@@ -130,6 +137,24 @@ mod tests {
             let is_named = said.contains(&format!("redirected for ever, from {way}: "));
             assert!(is_named && said.starts_with(&format!("x:{line}:")), "{tables:?}: {said}");
         }
+    }
+
+    #[test]
+    fn a_page_for_the_log_in_is_on_the_site_by_its_path_or_one_of_its_hosts() {
+        let is_here = |place: &str| {
+            let text = format!(
+                "listen = [\"127.0.0.1:8080\"]\n[[site]]\nname = \"blog\"\nhosts = [\"blog.example\"]\n\
+                 origin = \"http://127.0.0.1:1\"\npower.simulated = {{}}\n[site.access.forward]\n\
+                 url = \"http://127.0.0.1:9091/auth\"\n{place}\n"
+            );
+            let config = Config::parse(&text, "x").unwrap();
+            config.site[0].signs_in_here(&config)
+        };
+        assert!(is_here("sign_in = \"/oauth2/start?rd={url}\""));
+        assert!(is_here("sign_in = \"https://BLOG.example/login?rd={url}\""));
+        assert!(!is_here("sign_in = \"https://auth.blog.example/login?rd={url}\""));
+        assert!(!is_here("sign_in = \"http://blog.example:4180/oauth2/start\""));
+        assert!(!is_here(""));
     }
 
     #[test]

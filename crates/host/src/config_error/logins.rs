@@ -1,5 +1,5 @@
-//! Users and passwords in addresses (`http://me:secret@host/`), which an error does not repeat: errors go to logs and bug
-//! reports.
+//! Users and passwords in addresses (`http://me:secret@host/`), which an error does not repeat: errors go to logs and
+//! bug reports.
 
 use std::ops::Range;
 
