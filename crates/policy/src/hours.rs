@@ -118,7 +118,7 @@ impl FromStr for Hours {
             return wrong(&format!("`{times}` are no two times of day{why}"));
         };
         if from == DAY {
-            return wrong("24:00 is only an end; a day begins at 00:00");
+            return wrong("24:00 is only an end, so write 00:00");
         }
         if from == to {
             return wrong("they last no time; all day is `00:00-24:00`");
@@ -242,7 +242,7 @@ mod tests {
             ("mon 08:00-24:01", "two times of day"),
             ("mon 08:60-09:00", "two times of day"),
             ("mon 08:00-08:00", "no time"),
-            ("mon 24:00-08:00", "24:00 is only an end; a day begins at 00:00"),
+            ("mon 24:00-08:00", "24:00 is only an end, so write 00:00"),
             ("24:00-24:00", "24:00 is only an end"),
             ("8:00-18:00", "have two digits: write `08:00-18:00`"),
             ("mon 08:00-9:5", "have two digits: write `08:00-09:05`"),
