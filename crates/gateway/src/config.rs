@@ -15,6 +15,7 @@ mod disk;
 mod field_names;
 mod forward_auth;
 mod gate;
+mod given_out;
 mod holidays;
 mod hosts;
 mod htpasswd;
@@ -33,6 +34,7 @@ pub(crate) mod own;
 mod path;
 mod places;
 mod pool;
+mod redirects;
 mod spellings;
 mod tcp;
 mod tls;
@@ -334,10 +336,12 @@ impl Config {
             .map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
         let name = path.display().to_string();
         let mut config = Self::parse(&text, &name)?;
+        config.file = Some(path.to_owned());
         config
             .read_other_files(odd)
+            .and_then(|()| config.check_folders())
             .map_err(|(key, message)| ConfigError::value(&name, &text, &key, message))?;
-        Ok(Self { file: Some(path.to_owned()), ..config })
+        Ok(config)
     }
 
     /// Reads and checks the text of a file; `name` is its name in errors.

@@ -173,12 +173,7 @@ impl Paths {
 
 impl PathRule {
     fn is_for(&self, path: &str) -> bool {
-        if let Some(exact) = &self.config.exact {
-            return path == exact;
-        }
-        let prefix = self.config.name();
-        path.strip_prefix(prefix)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/'))
+        self.config.is_for(path)
     }
 
     /// What the server is asked for.

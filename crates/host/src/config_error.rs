@@ -1,5 +1,6 @@
 //! What is wrong with a configuration file: the place, the line, and a mark under it.
 
+mod logins;
 mod parser;
 mod place;
 mod tables;
@@ -66,6 +67,7 @@ impl ConfigError {
     }
 
     fn at(name: &str, text: &str, span: Option<Range<usize>>, message: String) -> Self {
+        let message = logins::hide(&message);
         match span.and_then(|span| shown(text, span)) {
             Some((line, column, excerpt)) => {
                 Self::Invalid { place: format!("{name}:{line}:{column}"), message, excerpt }
@@ -105,7 +107,8 @@ fn table_name(text: &str, key: &str) -> Option<String> {
     Some(format!("{list} `{name}`"))
 }
 
-/// Line and column of a place, and the line itself with a mark under it, after a line break.
+/// Line and column of a place, and the line itself with a mark under it, after a line break. Passwords in addresses are
+/// not shown.
 fn shown(text: &str, span: Range<usize>) -> Option<(usize, usize, String)> {
     let before = text.get(..span.start)?;
     let line = before.matches('\n').count() + 1;
@@ -113,10 +116,12 @@ fn shown(text: &str, span: Range<usize>) -> Option<(usize, usize, String)> {
     let shown = text.lines().nth(line - 1).unwrap_or_default();
     let indent = " ".repeat(line.to_string().len());
     let marks = span.len().clamp(1, shown.len().saturating_sub(column).max(1));
+    let [first, end] = [column, column + marks].map(|it| logins::column(shown, it));
     let excerpt = format!(
-        "\n{indent} |\n{line} | {shown}\n{indent} | {}{}",
-        " ".repeat(column),
-        "^".repeat(marks)
+        "\n{indent} |\n{line} | {}\n{indent} | {}{}",
+        logins::hide(shown),
+        " ".repeat(first),
+        "^".repeat(end.saturating_sub(first).max(1))
     );
     Some((line, column + 1, excerpt))
 }
@@ -177,6 +182,16 @@ mod tests {
         let error = ConfigError::clash("x.toml", TEXT, &keys, "one is enough".to_owned());
         let text = error.to_string();
         assert!(text.contains("4 | port = 1") && text.contains("6 | port = 70000"), "{text}");
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_neither_in_the_message_nor_in_the_line() {
+        let text = "url = \"http://me:secret@nas\" # read by all\n";
+        let message = "`http://me:secret@nas` is no address".to_owned();
+        let error = ConfigError::value("x.toml", text, "url", message).to_string();
+        let expected = "x.toml:1:1: `http://...@nas` is no address\n  |\n1 | url = \"http://...@nas\" # read by \
+                        all\n  | ^^^^^^^^^^^^^^^^^^^^^^";
+        assert_eq!(error, expected);
     }
 
     #[test]

@@ -157,9 +157,15 @@ impl FromStr for Hours {
         };
         let minutes = times.split_once('-').map(|(from, to)| (minute(from), minute(to)));
         let Some((Some(from), Some(to))) = minutes else {
-            return wrong(&format!("`{times}` are no two times of day"));
+            let why = with_two_digits(times).map_or_else(String::new, |right| {
+                format!("; hours and minutes have two digits: write `{right}`")
+            });
+            return wrong(&format!("`{times}` are no two times of day{why}"));
         };
-        if from == to || from == DAY {
+        if from == DAY {
+            return wrong("24:00 is only an end, so write 00:00");
+        }
+        if from == to {
             return wrong("they last no time; all day is `00:00-24:00`");
         }
         let length = if to > from { to - from } else { to + DAY - from };
@@ -191,6 +197,18 @@ fn minute(text: &str) -> Option<u32> {
     let (hour, minute) = (two_digits(hour)?, two_digits(minute)?);
     let of_day = hour * 60 + minute;
     (minute < 60 && of_day <= DAY).then_some(of_day)
+}
+
+/// Two times of day as they should be written, if only digits are missing: `08:00-18:00` for `8:00-18:00`.
+fn with_two_digits(times: &str) -> Option<String> {
+    let padded = |time: &str| {
+        let (hour, minute) = time.split_once(':')?;
+        let padded = format!("{hour:0>2}:{minute:0>2}");
+        (!hour.is_empty() && !minute.is_empty() && self::minute(&padded).is_some()).then_some(padded)
+    };
+    let (from, to) = times.split_once('-')?;
+    let right = format!("{}-{}", padded(from)?, padded(to)?);
+    (right != times).then_some(right)
 }
 
 impl fmt::Display for Hours {
@@ -298,7 +316,10 @@ mod tests {
             ("mon 08:00-24:01", "two times of day"),
             ("mon 08:60-09:00", "two times of day"),
             ("mon 08:00-08:00", "no time"),
-            ("mon 24:00-08:00", "no time"),
+            ("mon 24:00-08:00", "24:00 is only an end, so write 00:00"),
+            ("24:00-24:00", "24:00 is only an end"),
+            ("8:00-18:00", "have two digits: write `08:00-18:00`"),
+            ("mon 08:00-9:5", "have two digits: write `08:00-09:05`"),
             ("mo 08:00-18:00", "no days"),
             ("mon- 08:00-18:00", "no days"),
             ("mon 08:00 - 18:00", "more or less"),

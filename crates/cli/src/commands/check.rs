@@ -413,7 +413,7 @@ fn risks(config: &Config, site: &SiteConfig) -> Vec<String> {
     let slower = wake_times(config, site).and_then(|it| it.complaint(wake_time));
     let cache = cache.chain(mirror).chain(nowhere).chain(too_slow).chain(slower);
     let risks = power.chain(servers.flatten()).chain(same_machine(config, site)).chain(cache);
-    risks.chain(strangers(config, site)).collect()
+    risks.chain(strangers(config, site)).chain(site.path_risks()).collect()
 }
 
 /// How long its server took to wake. The servers of a pool have times of their own.

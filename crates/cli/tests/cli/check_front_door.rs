@@ -170,6 +170,7 @@ monitors = ["10.0.0.8"]
         "htpasswd": format!("{}/users", written.dir()),
         "forward": null,
         "forward_headers": null,
+        "forward_sign_in": null,
         "certificate_authorities": null,
         "certificate_ca": null,
         "without_password": ["10.1.0.0/16"],
@@ -240,6 +241,51 @@ fn access_by_a_service_or_by_certificates_names_them() {
     fs::write(written.0.path().join("ca.pem"), AUTHORITY.repeat(2)).unwrap();
     let row = format!("with a certificate of the 2 authorities in {}/ca.pem", written.dir());
     says(&part(&written.page(), "site blog"), &[&row]);
+}
+
+#[test]
+fn a_log_in_page_is_named_and_one_on_the_guarded_site_is_warned_of() {
+    let warning = "`sign_in` is on this site, so the service decides about the log-in page too";
+    for (place, is_own) in [
+        ("https://auth.example/?rd={url}", false),
+        ("https://blog.example/login", true),
+        ("/login", true),
+    ] {
+        let forward = format!(
+            "[site.access.forward]\nurl = \"http://127.0.0.1:9091/api/authz\"\nsign_in = \"{place}\"\n"
+        );
+        let written = Written::site(&forward);
+        let page = part(&written.page(), "site blog");
+        says(&page, &[&format!("; browsers log in at {place}")]);
+        assert_eq!(page.contains(warning), is_own, "{place}: {page}");
+        let said = written.json();
+        let access = &said["sites"][0]["access"];
+        assert_eq!(access["forward_sign_in"], place);
+        assert_eq!(access["careful"].to_string().contains(warning), is_own, "{said}");
+    }
+}
+
+#[test]
+fn networks_of_one_family_alone_are_warned_of() {
+    let warning = "`never_wake` has all addresses of IPv4 and none of IPv6: if it is for all clients, add `::/0`";
+    let written = Written::site("access.never_wake = [\"0.0.0.0/0\"]\n");
+    says(&part(&written.page(), "site blog"), &[warning]);
+    assert_eq!(written.json()["sites"][0]["access"]["careful"], json!([warning]));
+    let both = Written::site("access.never_wake = [\"0.0.0.0/0\", \"::/0\"]\n");
+    assert_eq!(both.json()["sites"][0]["access"]["careful"], json!([]));
+}
+
+#[test]
+fn a_path_on_another_machine_and_a_folder_that_is_a_file_are_named() {
+    let written = Written::site(
+        "[[site.path]]\nprefix = \"/api\"\norigin = \"http://10.0.0.5:9000\"\n[[site.path]]\nprefix = \"/files\"\n\
+         folder = \"DIR/503.html\"\n",
+    );
+    let said = part(&written.page(), "site blog");
+    let dir = written.dir();
+    let file = format!("files of {dir}/503.html, which is a file, but `folder` needs a folder: 404");
+    let elsewhere = "careful `origin` of the path `/api` is at 10.0.0.5, and the server of the site at 127.0.0.1";
+    says(&said, &[&file, elsewhere]);
 }
 
 #[test]

@@ -124,6 +124,7 @@ fn probes_without_a_question_and_services_without_a_server_are_refused() {
     };
     let telnet = service("tcp", "on = \"blog\"\nwake_on = \"telnet\"");
     let nowhere = service("udp", "on = \"nas\"");
+    let motd = service("tcp", "on = \"blog\"\nmotd = \"Join to wake it\"");
     let key = service("udp", "on = \"blog\"\nwireguard_key = \"abc\"");
     all_are_refused(&[
         (
@@ -135,6 +136,11 @@ fn probes_without_a_question_and_services_without_a_server_are_refused() {
             telnet.as_str(),
             "wake_on = \"telnet\"",
             "`tcp.wake_on` is `telnet`, but must be one of `connect`, `first-byte`, `tls`, `ssh`, `rdp`, `minecraft`",
+        ),
+        (
+            motd.as_str(),
+            "motd = \"Join to wake it\"",
+            "`tcp.motd` has no effect without `wake_on = \"minecraft\"`: add that, or leave out `motd`",
         ),
         (
             nowhere.as_str(),

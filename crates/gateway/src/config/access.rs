@@ -98,6 +98,29 @@ impl AccessConfig {
         self.lets_in(Some(client)) && self.favoured().any(|network| network.contains(client))
     }
 
+    /// Warns of lists that have all addresses of one family, and none of the other.
+    pub fn one_family(&self) -> Vec<String> {
+        let lists = [
+            ("allow", self.allow.as_deref().unwrap_or_default()),
+            ("deny", self.deny.as_slice()),
+            ("without_password", self.without_password.as_slice()),
+            ("wake", self.wake.as_deref().unwrap_or_default()),
+            ("never_wake", self.never_wake.as_slice()),
+            ("monitors", self.monitors.as_slice()),
+        ];
+        let half = |(key, networks): (&str, &[Network])| {
+            let by_ipv4 = networks.iter().find(|it| it.is_all())?.is_ipv4();
+            let (all, none, add) =
+                if by_ipv4 { ("IPv4", "IPv6", "::/0") } else { ("IPv6", "IPv4", "0.0.0.0/0") };
+            networks.iter().all(|it| it.is_ipv4() == by_ipv4).then(|| {
+                format!(
+                    "`{key}` has all addresses of {all} and none of {none}: if it is for all clients, add `{add}`"
+                )
+            })
+        };
+        lists.into_iter().filter_map(half).collect()
+    }
+
     fn check_passwords(&self) -> Result<(), Wrong> {
         if self.realm.is_some() && self.htpasswd.is_none() {
             let text = "`realm` has no effect without `htpasswd`, the file of passwords";
@@ -268,6 +291,28 @@ mod tests {
         }
         let access = parse("htpasswd = \"/x\"\nwithout_password = [\"0.0.0.0/0\"]").unwrap();
         assert!(access.needs_password(None));
+    }
+
+    #[test]
+    fn a_list_with_all_addresses_of_one_family_alone_is_warned_of() {
+        for (lines, warned) in [
+            ("never_wake = [\"0.0.0.0/0\"]", &["`never_wake` has all addresses of IPv4"][..]),
+            ("deny = [\"::/0\", \"fd00::/8\"]", &["`deny` has all addresses of IPv6"]),
+            (
+                "allow = [\"0.0.0.0/0\"]\nwake = [\"::ffff:0:0/96\"]",
+                &["`allow` has all addresses of IPv4", "`wake` has all addresses of IPv4"],
+            ),
+            ("never_wake = [\"0.0.0.0/0\", \"::/0\"]", &[]),
+            ("allow = [\"0.0.0.0/0\", \"fd00::/8\"]", &[]),
+            ("monitors = [\"10.0.0.0/8\"]", &[]),
+            ("", &[]),
+        ] {
+            let said = parse(lines).unwrap().one_family();
+            assert_eq!(said.len(), warned.len(), "{lines}: {said:?}");
+            for (said, warned) in said.iter().zip(warned) {
+                assert!(said.starts_with(warned), "{lines}: {said}");
+            }
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use super::field_names::is_free;
 use super::{Wrong, wrong};
+use crate::authority;
 
 /// Marks in `sign_in` where the address that the client asked for is to be.
 pub(crate) const ADDRESS: &str = "{url}";
@@ -52,25 +53,57 @@ impl std::fmt::Display for AuthUrl {
     }
 }
 
-impl<'de> Deserialize<'de> for AuthUrl {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        let wrong = || {
-            serde::de::Error::custom(format!(
-                "`{text}` is no address of a service: write `http://` or `https://`, host and path, as in \
-                 `http://127.0.0.1:9091/api/authz/forward-auth`"
-            ))
-        };
-        let uri: Uri = text.parse().map_err(|_| wrong())?;
+/// Why a text is no address.
+pub(super) enum BadUrl {
+    /// It has a user, and perhaps a password, before its host.
+    Login,
+    /// It has no known scheme, or no host.
+    Other,
+}
+
+impl AuthUrl {
+    /// Reads scheme, host and path.
+    pub(super) fn parse(text: &str) -> Result<Self, BadUrl> {
+        let uri: Uri = text.parse().map_err(|_| BadUrl::of(text))?;
         let by_tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err(wrong()),
+            _ => return Err(BadUrl::Other),
         };
-        let authority =
-            uri.authority().filter(|it| !it.as_str().contains('@')).ok_or_else(wrong)?;
-        let target = uri.path_and_query().cloned().ok_or_else(wrong)?;
+        let authority = uri.authority().ok_or(BadUrl::Other)?;
+        if authority.as_str().contains('@') {
+            return Err(BadUrl::Login);
+        }
+        // A password with a slash looks like a port and a path.
+        if authority::Authority::parse(authority.as_str()).is_none() {
+            return Err(BadUrl::of(text));
+        }
+        let target = uri.path_and_query().cloned().ok_or(BadUrl::Other)?;
         Ok(Self { by_tls, authority: authority.clone(), target })
+    }
+}
+
+impl BadUrl {
+    fn of(text: &str) -> Self {
+        if text.contains('@') { Self::Login } else { Self::Other }
+    }
+}
+
+impl<'de> Deserialize<'de> for AuthUrl {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let next = |bad: BadUrl| match bad {
+            BadUrl::Login => {
+                "leave out the user and the password before `@`, since the service gets what clients send"
+            }
+            BadUrl::Other => {
+                "write `http://` or `https://`, host and path, as in `http://127.0.0.1:9091/api/authz/forward-auth`"
+            }
+        };
+        Self::parse(&text).map_err(|bad| {
+            let next = next(bad);
+            serde::de::Error::custom(format!("`{text}` is no address of a service: {next}"))
+        })
     }
 }
 
@@ -174,6 +207,7 @@ mod tests {
             ("url = \"ftp://a/x\"", "test.toml:8:", "is no address of a service"),
             ("url = \"http://ann:x@a/x\"", "test.toml:8:", "is no address of a service"),
             ("url = \"/auth\"", "test.toml:8:", "is no address of a service"),
+            ("url = \"http://ann:s3cret@a/x\"", "test.toml:8:", "before `@`"),
             (&format!("{url}headers = [\"Remote_User\"]"), "test.toml:9:", "underscore"),
             (&format!("{url}headers = [\"Host\"]"), "test.toml:9:", "something else"),
             (&format!("{url}headers = [\"Content-Length\"]"), "test.toml:9:", "something else"),
@@ -187,6 +221,7 @@ mod tests {
         ] {
             let said = parse(lines).unwrap_err();
             assert!(said.starts_with(place) && said.contains(why), "{lines}: {said}");
+            assert!(!said.contains("s3cret"), "{said}");
         }
         assert!(parse(&format!("{url}headers = [\"X-Auth-Request-User\", \"X-My-Name\"]")).is_ok());
     }

@@ -9,9 +9,10 @@ use http::{HeaderName, HeaderValue, Method};
 use nightwatt_energy::duration_text;
 use nightwatt_policy::in_use::ProbeTimes;
 use nightwatt_power::{ControllerConfig, DriverConfig};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+use super::forward_auth::BadUrl;
 use super::{AuthUrl, Network, SiteConfig, Wrong, wrong};
 use crate::in_use::judge::{Condition, Missing, Test, is_pointer};
 
@@ -24,6 +25,7 @@ pub struct InUseConfig {
     /// A known program.
     pub preset: Option<Preset>,
     /// Where it is asked; of a preset, the address before its own path. Default for a preset: `origin`.
+    #[serde(default, deserialize_with = "url")]
     pub url: Option<AuthUrl>,
     /// The authorities that sign its certificate instead of the system's, in PEM.
     pub ca: Option<PathBuf>,
@@ -157,6 +159,24 @@ fn default_timeout() -> Duration {
 
 fn default_unknown_for() -> Duration {
     Duration::from_mins(10)
+}
+
+/// Reads `url`. The error names keys of this table, not those of `access.forward`.
+fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AuthUrl>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let read = AuthUrl::parse(&text).map_err(|bad| {
+        let next = match bad {
+            BadUrl::Login => {
+                "a user and a password do not belong there, where others read them. Write `user = \"NAME\"` and \
+                 `password_file = \"FILE\"`, or `token_file = \"FILE\"`"
+            }
+            BadUrl::Other => {
+                "write `http://` or `https://`, host and path, as in `http://10.0.0.5:8096/state`"
+            }
+        };
+        serde::de::Error::custom(format!("`{text}` is no address of a probe: {next}"))
+    });
+    read.map(Some)
 }
 
 impl InUseConfig {
@@ -564,6 +584,9 @@ mod tests {
             ("url = \"http://a\"\nheaders = { \"a b\" = \"x\" }", "no field"),
             ("url = \"http://a\"\nca = \"/x\"", "plain HTTP"),
             ("url = \"http://me:pw@a\"", "no address"),
+            ("url = \"http://me:s3cret@a\"", "Write `user = "),
+            ("url = \"http://me:s3c/s3cret@a\"", "`password_file = "),
+            ("url = \"a/state\"", "http://10.0.0.5:8096/state"),
             ("url = \"http://a\"\nevery = \"0s\"", "is 0"),
             ("ports = [0]", "0 is no port"),
             ("cpu = 0.1", "the driver `docker` or `podman`"),

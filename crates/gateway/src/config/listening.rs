@@ -129,7 +129,10 @@ fn sites_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clash> 
             servers.map(|(at, it)| (format!("site.{index}.server.{at}.origin"), &it.origin));
         let alone =
             (site.server.is_empty()).then(|| (format!("site.{index}.origin"), &site.origin));
-        for (key, origin) in alone.into_iter().chain(servers) {
+        let paths = site.path.iter().enumerate().filter_map(|(at, path)| {
+            Some((format!("site.{index}.path.{at}.origin"), path.origin.as_ref()?))
+        });
+        for (key, origin) in alone.into_iter().chain(servers).chain(paths) {
             let Some(Authority { host, port: Some(port) }) = Authority::parse(&origin.authority)
             else {
                 continue;
@@ -283,6 +286,22 @@ mod tests {
             let said = said.map_or_else(|error| error.to_string(), |_| "fine".to_owned());
             assert!(said.contains(says), "{listen} {origin}: {said}");
             assert!(says == "fine" || said.contains("x:4:"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_path_whose_origin_is_where_nightwatt_listens_is_refused() {
+        for (origin, says) in [
+            ("http://127.0.0.1:8081", "loop forever"),
+            ("http://localhost:8081", "loop forever"),
+            ("http://10.0.0.5:8081", "fine"),
+            ("http://127.0.0.1:9000", "fine"),
+        ] {
+            let path = format!("[[site.path]]\nprefix = \"/api/\"\norigin = \"{origin}\"\n");
+            let said = parse("listen = [\"127.0.0.1:80\", \"127.0.0.1:8081\"]", &path);
+            assert!(said.contains(says), "{origin}: {said}");
+            let has_both = said.contains("x:8:") && said.contains("1 | listen = [");
+            assert!(says == "fine" || has_both, "{origin}: {said}");
         }
     }
 

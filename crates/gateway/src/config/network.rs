@@ -24,6 +24,16 @@ pub struct Network {
 }
 
 impl Network {
+    /// Whether it has all addresses of its family.
+    pub(super) const fn is_all(&self) -> bool {
+        self.bits == 0
+    }
+
+    /// Whether its addresses are those of IPv4.
+    pub(super) const fn is_ipv4(&self) -> bool {
+        self.address.is_ipv4()
+    }
+
     /// Is `address` in it? IPv4 addresses in IPv6 clothes count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

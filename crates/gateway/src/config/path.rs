@@ -108,6 +108,16 @@ impl PathConfig {
         self.exact.as_deref().or(self.prefix.as_deref()).unwrap_or_default()
     }
 
+    /// Whether a path is this one, or below it.
+    pub(crate) fn is_for(&self, path: &str) -> bool {
+        if let Some(exact) = &self.exact {
+            return path == exact;
+        }
+        let prefix = self.name();
+        path.strip_prefix(prefix)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || prefix.ends_with('/'))
+    }
+
     /// Whether it needs the server.
     pub fn asks_server(&self) -> bool {
         self.redirect.is_none() && self.text.is_none() && self.folder.is_none()
@@ -136,12 +146,28 @@ impl PathConfig {
         Ok(())
     }
 
+    fn check_folder(&self) -> Result<(), Wrong> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        if self.prefix.is_none() {
+            let text = "a folder needs `prefix`: its files are below that";
+            return wrong("folder", text);
+        }
+        if folder.is_relative() || folder.parent().is_none() {
+            let text = format!(
+                "`{}` cannot be served: write the whole path of a folder, below `/`",
+                folder.display()
+            );
+            return wrong("folder", text);
+        }
+        Ok(())
+    }
+
     fn check_answer(&self) -> Result<(), Wrong> {
         let ways = [
             ("redirect", self.redirect.is_some()),
             ("text", self.text.is_some()),
             ("folder", self.folder.is_some()),
-            ("origin", self.origin.is_some() || self.strip_prefix),
+            ("origin", self.origin.is_some()),
         ];
         let mut named = ways.iter().filter(|it| it.1).map(|it| it.0);
         if let (Some(first), Some(second)) = (named.next(), named.next()) {
@@ -150,19 +176,16 @@ impl PathConfig {
         if self.strip_prefix && self.prefix.is_none() {
             return wrong("strip_prefix", "`strip_prefix` needs `prefix`");
         }
-        if let Some(folder) = &self.folder {
-            if self.prefix.is_none() {
-                let text = "a folder needs `prefix`: its files are below that";
-                return wrong("folder", text);
-            }
-            if folder.is_relative() || folder.parent().is_none() {
-                let text = format!(
-                    "`{}` cannot be served: write the whole path of a folder, below `/`",
-                    folder.display()
-                );
-                return wrong("folder", text);
-            }
+        if self.strip_prefix
+            && let Some((key, _)) = ways[..3].iter().find(|it| it.1)
+        {
+            let text = format!(
+                "`strip_prefix` is for what the server answers, with `prefix` and, if you like, `origin`: leave out \
+                 `strip_prefix` or `{key}`"
+            );
+            return wrong("strip_prefix", text);
         }
+        self.check_folder()?;
         let status = self.status.unwrap_or(200);
         match (&self.redirect, self.status) {
             (None, Some(_)) if self.text.is_none() => {
@@ -275,6 +298,27 @@ fn check_redirect(redirect: &str) -> Result<(), Wrong> {
 }
 
 impl SiteConfig {
+    /// Warns of paths whose `origin` seems to be on another machine than the site's server.
+    pub fn path_risks(&self) -> Vec<String> {
+        let is_loopback = |origin: &Origin| nightwatt_power::probe::is_loopback(&origin.authority);
+        let is_elsewhere = |origin: &Origin| {
+            !origin.host().eq_ignore_ascii_case(self.origin.host())
+                && !(is_loopback(origin) && is_loopback(&self.origin))
+        };
+        let named = self.path.iter().filter_map(|it| Some((it.name(), it.origin.as_ref()?)));
+        let elsewhere = named.filter(|(_, origin)| is_elsewhere(origin));
+        elsewhere
+            .map(|(name, origin)| {
+                format!(
+                    "`origin` of the path `{name}` is at {}, and the server of the site at {}: if that is another \
+                     machine, waking this server does not wake it. Write another `[[site]]` for it",
+                    origin.host(),
+                    self.origin.host()
+                )
+            })
+            .collect()
+    }
+
     /// Checks its paths.
     pub(super) fn check_paths(&self, config: &Config) -> Result<(), Wrong> {
         let mut taken = HashSet::new();
@@ -295,6 +339,7 @@ impl SiteConfig {
                 return wrong(format!("path.{index}.folder"), text);
             }
         }
+        self.check_redirects(config)?;
         if !self.path.is_empty() && config.gate.is_some() {
             let text = "another proxy asks by `[gate]`, and its requests do not come through here: let that proxy \
                         answer by path, and leave out `[[site.path]]` or `[gate]`";
@@ -349,6 +394,14 @@ mod tests {
             ("prefix = \"/a\"\ntext = \"x\"\nstatus = 304", "304 has no content"),
             ("prefix = \"/a\"\ntext = \"\"\nstatus = 304", "304 has no content"),
             ("exact = \"/a\"\nstrip_prefix = true", "needs `prefix`"),
+            (
+                "prefix = \"/a\"\ntext = \"x\"\nstrip_prefix = true",
+                "with `prefix` and, if you like, `origin`: leave out `strip_prefix` or `text`",
+            ),
+            (
+                "prefix = \"/a\"\nstrip_prefix = true\nredirect = \"/b/{rest}\"",
+                "leave out `strip_prefix` or `redirect`",
+            ),
             ("prefix = \"/a\"\nindex = \"x\"", "without `folder`"),
             ("exact = \"/a\"\nfolder = \"/srv\"", "needs `prefix`"),
             ("prefix = \"/a\"\nfolder = \"/\"", "cannot be served"),
@@ -383,5 +436,24 @@ mod tests {
         ] {
             assert!(parse(lines).is_ok(), "{lines}: {:?}", parse(lines).map(drop));
         }
+    }
+
+    #[test]
+    fn a_path_on_another_machine_is_warned_of_and_another_port_is_not() {
+        for (origin, is_other) in [
+            ("http://10.0.0.9:9000", true),
+            ("http://nas.example:9000", true),
+            ("http://127.0.0.1:9000", false),
+            ("https://localhost:9000", false),
+            ("http://[::1]:9000", false),
+        ] {
+            let config = parse(&format!("prefix = \"/api/\"\norigin = \"{origin}\"")).unwrap();
+            let risks = config.site[0].path_risks();
+            assert_eq!(risks.len(), usize::from(is_other), "{origin}: {risks:?}");
+            let named = |it: &String| it.contains("`/api/`") && it.contains("does not wake it");
+            assert!(risks.iter().all(named), "{risks:?}");
+        }
+        let same = parse("prefix = \"/api/\"\nstrip_prefix = true").unwrap();
+        assert_eq!(same.site[0].path_risks(), [""; 0]);
     }
 }

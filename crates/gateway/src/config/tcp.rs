@@ -231,9 +231,7 @@ impl TcpConfig {
         }
         let site = self.origin.site_of(&self.on, config)?;
         network::check_allow(self.allow.as_deref())?;
-        if self.motd.len() > LONGEST_MOTD {
-            return wrong("motd", "`motd` is longer than 1024 bytes");
-        }
+        self.check_motd()?;
         site.map_or(Ok(()), |site| self.check_pool(site))?;
         for (key, time) in [("quiet", Some(self.quiet)), ("idle_timeout", self.idle_timeout)] {
             if time.is_some_and(|time| time.is_zero()) {
@@ -254,6 +252,17 @@ impl TcpConfig {
                 );
                 return wrong("sni", text);
             }
+        }
+        Ok(())
+    }
+
+    fn check_motd(&self) -> Result<(), Wrong> {
+        if self.motd.len() > LONGEST_MOTD {
+            return wrong("motd", "`motd` is longer than 1024 bytes");
+        }
+        if self.wake_on != WakeOn::Minecraft && self.motd != default_motd() {
+            let text = "`motd` has no effect without `wake_on = \"minecraft\"`: add that, or leave out `motd`";
+            return wrong("motd", text);
         }
         Ok(())
     }

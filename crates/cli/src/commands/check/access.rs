@@ -41,6 +41,8 @@ fn words(config: &Config, site: &SiteConfig) -> Option<String> {
         if !without_password.is_empty() {
             parts.push(format!("but not about those of {}", list(without_password)));
         }
+        parts.extend(forward.sign_in.as_ref().map(|place| format!("browsers log in at {place}")));
+        parts.extend(own_log_in(config, site).map(str::to_owned));
     }
     if let Some(path) = &access.certificate_ca {
         let authorities = match access.vouchers.count() {
@@ -60,6 +62,7 @@ fn words(config: &Config, site: &SiteConfig) -> Option<String> {
     if !monitors.is_empty() {
         parts.push(format!("those of {} are monitors", list(monitors)));
     }
+    parts.extend(access.one_family());
     Some(parts.join("; "))
 }
 
@@ -68,6 +71,14 @@ fn clear_text(config: &Config, site: &SiteConfig) -> Option<&'static str> {
     let asks = site.access.as_ref().is_some_and(|access| access.htpasswd.is_some());
     (asks && !site.redirect_to_https && !config.listen.is_empty())
         .then_some("passwords cross the network in clear text without `redirect_to_https`")
+}
+
+/// A warning, if clients need a log-in to see the page for the log-in.
+fn own_log_in(config: &Config, site: &SiteConfig) -> Option<&'static str> {
+    site.signs_in_here(config).then_some(
+        "`sign_in` is on this site, so the service decides about the log-in page too: if it does not let all clients \
+         see that, browsers are redirected for ever. Give the page a host of its own",
+    )
 }
 
 /// A warning, if addresses matter and would all be that of a proxy in front.
@@ -89,6 +100,8 @@ fn texts(networks: &[Network]) -> Vec<String> {
 pub(super) fn as_json(config: &Config, site: &SiteConfig) -> Value {
     let Some(access) = &site.access else { return Value::Null };
     let careful = clear_text(config, site).into_iter().chain(unnamed_proxy(config, access));
+    let careful = careful.chain(own_log_in(config, site)).map(str::to_owned);
+    let careful = careful.chain(access.one_family());
     json!({
         "allow": access.allow.as_deref().map(texts),
         "deny": texts(&access.deny),
@@ -96,6 +109,7 @@ pub(super) fn as_json(config: &Config, site: &SiteConfig) -> Value {
         "htpasswd": access.htpasswd,
         "forward": access.forward.as_ref().map(|it| it.url.to_string()),
         "forward_headers": access.forward.as_ref().map(|it| &it.headers),
+        "forward_sign_in": access.forward.as_ref().and_then(|it| it.sign_in.as_ref()),
         "certificate_authorities": access.certificate_ca.as_ref().map(|_| access.vouchers.count()),
         "certificate_ca": access.certificate_ca,
         "without_password": texts(&access.without_password),

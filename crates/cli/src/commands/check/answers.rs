@@ -38,7 +38,11 @@ fn answer(path: &PathConfig) -> String {
         return format!("{} with a fixed text{without}", path.status.unwrap_or(200));
     }
     if let Some(folder) = &path.folder {
-        let is_there = if folder.is_dir() { "" } else { ", which is not there now: 404" };
+        let is_there = match (folder.is_dir(), folder.exists()) {
+            (true, _) => "",
+            (false, true) => ", which is a file, but `folder` needs a folder: 404",
+            (false, false) => ", which is not there now: 404",
+        };
         return format!("files of {}{is_there}{without}", folder.display());
     }
     let origin = path.origin.as_ref().map_or_else(|| "the server".to_owned(), ToString::to_string);
