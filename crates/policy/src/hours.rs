@@ -204,7 +204,8 @@ fn with_two_digits(times: &str) -> Option<String> {
     let padded = |time: &str| {
         let (hour, minute) = time.split_once(':')?;
         let padded = format!("{hour:0>2}:{minute:0>2}");
-        (!hour.is_empty() && !minute.is_empty() && self::minute(&padded).is_some()).then_some(padded)
+        (!hour.is_empty() && !minute.is_empty() && self::minute(&padded).is_some())
+            .then_some(padded)
     };
     let (from, to) = times.split_once('-')?;
     let right = format!("{}-{}", padded(from)?, padded(to)?);

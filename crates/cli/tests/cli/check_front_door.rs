@@ -283,7 +283,8 @@ fn a_path_on_another_machine_and_a_folder_that_is_a_file_are_named() {
     );
     let said = part(&written.page(), "site blog");
     let dir = written.dir();
-    let file = format!("files of {dir}/503.html, which is a file, but `folder` needs a folder: 404");
+    let file =
+        format!("files of {dir}/503.html, which is a file, but `folder` needs a folder: 404");
     let elsewhere = "careful `origin` of the path `/api` is at 10.0.0.5, and the server of the site at 127.0.0.1";
     says(&said, &[&file, elsewhere]);
 }

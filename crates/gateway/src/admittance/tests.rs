@@ -184,10 +184,7 @@ fn a_network_has_as_many_attempts_as_four_clients_and_those_without_any_take_no_
     });
 }
 
-fn facts(
-    peer: impl Into<IpAddr>,
-    fields: &[(&'static str, &'static str)],
-) -> (Facts, HeaderMap) {
+fn facts(peer: impl Into<IpAddr>, fields: &[(&'static str, &'static str)]) -> (Facts, HeaderMap) {
     let mut parts = Request::new(()).into_parts().0;
     for (name, value) in fields {
         parts.headers.append(*name, HeaderValue::from_static(value));

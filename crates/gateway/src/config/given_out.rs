@@ -207,7 +207,11 @@ mod tests {
     #[test]
     fn a_folder_with_the_configuration_or_over_own_folders_is_refused() {
         for (folder, state, what) in [
-            ("DIR", "/nightwatt-test/state", "the configuration itself, which is DIR/nightwatt.toml"),
+            (
+                "DIR",
+                "/nightwatt-test/state",
+                "the configuration itself, which is DIR/nightwatt.toml",
+            ),
             ("DIR/link", "DIR/www/x", "`state_dir`, which is DIR/www/x"),
         ] {
             let said = load(folder, &format!("state_dir = \"{state}\"\n"), "").unwrap_err();

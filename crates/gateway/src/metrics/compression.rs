@@ -32,11 +32,9 @@ pub(super) fn write(page: &mut Exposition, gateway: &Gateway) {
             "Bytes of these before compression.",
             (|it| it.bytes_before) as fn(&CompressionStatus) -> u64,
         ),
-        (
-            "nightwatt_compressed_bytes_after_total",
-            "Bytes of these as clients got them.",
-            |it| it.bytes_after,
-        ),
+        ("nightwatt_compressed_bytes_after_total", "Bytes of these as clients got them.", |it| {
+            it.bytes_after
+        }),
         (
             "nightwatt_compression_refused_total",
             "Answers that passed as they were, since too many others were being compressed.",

@@ -35,11 +35,8 @@ impl AwakeHours {
             HoursEnd::In(until(now.wall, run.ends))
         };
         let is_suspended = self.ordered.is_some();
-        let wakes_in = if sleeps || is_suspended {
-            self.wakes_again_in(now, run, wake_time)
-        } else {
-            None
-        };
+        let wakes_in =
+            if sleeps || is_suspended { self.wakes_again_in(now, run, wake_time) } else { None };
         AwakeHoursReport { wakes_in, end: Some(end), is_suspended }
     }
 
