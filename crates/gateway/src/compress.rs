@@ -65,7 +65,6 @@ const SHRINK: [&str; 27] = [
 /// Of these, the parts of which pages are made: they hold no secrets.
 const PARTS_OF_PAGES: [&str; 9] = [
     "application/javascript",
-    "application/vnd.apple.mpegurl",
     "application/vnd.ms-fontobject",
     "application/wasm",
     "application/x-javascript",

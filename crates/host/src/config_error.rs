@@ -40,7 +40,7 @@ impl ConfigError {
     pub fn syntax<T: DeserializeOwned>(name: &str, text: &str, error: &toml::de::Error) -> Self {
         let parse = |text: &str| toml::from_str::<T>(text).err().map(|it| it.message().to_owned());
         let message = parser::explain(text, error.message(), error.span().as_ref(), &parse);
-        Self::at(name, text, error.span(), message)
+        Self::at(name, text, error.span(), &message)
     }
 
     /// A value that has the right type and is wrong: looks for the line of its `key`, which names tables
@@ -51,7 +51,7 @@ impl ConfigError {
             Some(_) => format!("`{}`: {message}", without_numbers(key)),
             None => with_full_key(message, text, key),
         };
-        Self::at(name, text, find_key(text, key), message)
+        Self::at(name, text, find_key(text, key), &message)
     }
 
     /// As [`value`](Self::value), for two values that do not go together: shows the line of the other as
@@ -66,8 +66,8 @@ impl ConfigError {
         error
     }
 
-    fn at(name: &str, text: &str, span: Option<Range<usize>>, message: String) -> Self {
-        let message = logins::hide(&message);
+    fn at(name: &str, text: &str, span: Option<Range<usize>>, message: &str) -> Self {
+        let message = logins::hide(message);
         match span.and_then(|span| shown(text, span)) {
             Some((line, column, excerpt)) => {
                 Self::Invalid { place: format!("{name}:{line}:{column}"), message, excerpt }

@@ -164,19 +164,15 @@ fn default_unknown_for() -> Duration {
 /// Reads `url`. The error names keys of this table, not those of `access.forward`.
 fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AuthUrl>, D::Error> {
     let text = String::deserialize(deserializer)?;
-    let read = AuthUrl::parse(&text).map_err(|bad| {
-        let next = match bad {
-            BadUrl::Login => {
-                "a user and a password do not belong there, where others read them. Write `user = \"NAME\"` and \
-                 `password_file = \"FILE\"`, or `token_file = \"FILE\"`"
-            }
-            BadUrl::Other => {
-                "write `http://` or `https://`, host and path, as in `http://10.0.0.5:8096/state`"
-            }
-        };
-        serde::de::Error::custom(format!("`{text}` is no address of a probe: {next}"))
-    });
-    read.map(Some)
+    let next = match AuthUrl::parse(&text) {
+        Ok(url) => return Ok(Some(url)),
+        Err(BadUrl::Login) => {
+            "a user and a password do not belong there, where others read them. Write `user = \"NAME\"` and \
+             `password_file = \"FILE\"`, or `token_file = \"FILE\"`"
+        }
+        Err(BadUrl::Other) => "write the whole of it, as in `http://10.0.0.5:8096/state`",
+    };
+    Err(serde::de::Error::custom(format!("`{text}` is no address of a probe: {next}")))
 }
 
 impl InUseConfig {
@@ -583,8 +579,7 @@ mod tests {
             ("url = \"http://a\"\nheaders = { Host = \"x\" }", "cannot be set"),
             ("url = \"http://a\"\nheaders = { \"a b\" = \"x\" }", "no field"),
             ("url = \"http://a\"\nca = \"/x\"", "plain HTTP"),
-            ("url = \"http://me:pw@a\"", "no address"),
-            ("url = \"http://me:s3cret@a\"", "Write `user = "),
+            ("url = \"http://me:s3cret@a\"", "no address of a probe: a user and a password do not"),
             ("url = \"http://me:s3c/s3cret@a\"", "`password_file = "),
             ("url = \"a/state\"", "http://10.0.0.5:8096/state"),
             ("url = \"http://a\"\nevery = \"0s\"", "is 0"),

@@ -301,12 +301,12 @@ impl SiteConfig {
     /// Warns of paths whose `origin` seems to be on another machine than the site's server.
     pub fn path_risks(&self) -> Vec<String> {
         let is_loopback = |origin: &Origin| nightwatt_power::probe::is_loopback(&origin.authority);
-        let is_elsewhere = |origin: &Origin| {
-            !origin.host().eq_ignore_ascii_case(self.origin.host())
-                && !(is_loopback(origin) && is_loopback(&self.origin))
+        let is_here = |origin: &Origin| {
+            origin.host().eq_ignore_ascii_case(self.origin.host())
+                || is_loopback(origin) && is_loopback(&self.origin)
         };
         let named = self.path.iter().filter_map(|it| Some((it.name(), it.origin.as_ref()?)));
-        let elsewhere = named.filter(|(_, origin)| is_elsewhere(origin));
+        let elsewhere = named.filter(|(_, origin)| !is_here(origin));
         elsewhere
             .map(|(name, origin)| {
                 format!(

@@ -282,7 +282,7 @@ fn parts_of_files_and_files_that_do_not_shrink_are_sent_as_they_are() {
             assert_eq!((got.field("content-encoding"), got.field("etag")), (None, Some(&*tag)));
             assert_eq!(got.field("vary"), Some("accept-encoding"));
         }
-        // A part of the compressed file is wanted, and there is none: all of it comes.
+        // Parts are of the plain file only: a client that has a part of the compressed one gets all of it.
         let got = stage.ask(part.field("If-Range", &weak)).await;
         assert_eq!((got.how(), got.field("content-encoding")), ((200, "path"), Some("br")));
         assert!(plain(&got) == page);

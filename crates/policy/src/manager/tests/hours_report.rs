@@ -23,8 +23,8 @@ fn story(hours: &[&str], holidays: &[i64]) -> Story {
     Story::begin_at(settings, Wall::from_secs(MONDAY), &Memory::default())
 }
 
-const fn after(seconds: u64) -> Option<Duration> {
-    Some(Duration::from_secs(seconds))
+const fn after(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
 }
 
 impl Story {
@@ -51,22 +51,22 @@ impl Story {
 fn hours_have_an_end_and_an_order_to_sleep_suspends_them_until_the_next_ones() {
     let mut story = story(&["08:00-12:00", "11:00-13:00", "15:00-16:00"], &[]);
     story.until(9 * HOUR);
-    assert_eq!(story.hours(), (None, after(4 * HOUR).map(HoursEnd::In), false));
+    assert_eq!(story.hours(), (None, Some(HoursEnd::In(after(4 * HOUR))), false));
     story.put_to_sleep();
     // At 09:00: the hours of now end at 13:00, and the next ones begin at 15:00. The server woke at once when it was
     // woken for those of 08:00, so that the next wake-up is expected to take no time.
     let now = story.hours();
-    assert_eq!(now, (after(6 * HOUR), after(4 * HOUR).map(HoursEnd::In), true));
+    assert_eq!(now, (Some(after(6 * HOUR)), Some(HoursEnd::In(after(4 * HOUR))), true));
     story.until(14 * HOUR);
-    assert_eq!(story.hours(), (after(HOUR), None, false), "the order went with its hours");
+    assert_eq!(story.hours(), (Some(after(HOUR)), None, false), "the order went with its hours");
     story.until(15 * HOUR + 60);
-    assert_eq!(story.hours(), (None, after(HOUR - 60).map(HoursEnd::In), false));
+    assert_eq!(story.hours(), (None, Some(HoursEnd::In(after(HOUR - 60))), false));
     // The last of this day: until tomorrow, 08:00.
     story.put_to_sleep();
-    assert_eq!(story.hours().0, after(17 * HOUR - 60));
+    assert_eq!(story.hours().0, Some(after(17 * HOUR - 60)));
     // A client lifts the order.
     story.ask(15 * HOUR + 120);
-    assert_eq!(story.hours(), (None, after(HOUR - 120).map(HoursEnd::In), false));
+    assert_eq!(story.hours(), (None, Some(HoursEnd::In(after(HOUR - 120))), false));
 }
 
 #[test]
@@ -75,8 +75,8 @@ fn an_order_to_sleep_before_a_week_end_or_a_holiday_lasts_over_it() {
     let mut story = story(&["mon-fri 08:00-18:00"], &[7]);
     story.until(4 * DAY + 12 * HOUR);
     story.put_to_sleep();
-    let end = after(6 * HOUR).map(HoursEnd::In);
-    assert_eq!(story.hours(), (after(3 * DAY + 20 * HOUR), end, true));
+    let end = Some(HoursEnd::In(after(6 * HOUR)));
+    assert_eq!(story.hours(), (Some(after(3 * DAY + 20 * HOUR)), end, true));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn without_further_hours_an_order_to_sleep_has_no_known_end() {
     let mut story = story(&["08:00-18:00"], &holidays);
     story.until(9 * HOUR);
     story.put_to_sleep();
-    assert_eq!(story.hours(), (None, after(9 * HOUR).map(HoursEnd::In), true));
+    assert_eq!(story.hours(), (None, Some(HoursEnd::In(after(9 * HOUR))), true));
 }
 
 #[test]
@@ -96,15 +96,15 @@ fn hours_around_the_clock_never_end_and_an_order_to_sleep_suspends_them_until_mi
         story.until(30 * DAY + 10 * HOUR);
         assert_eq!(story.hours(), (None, Some(HoursEnd::Never), false), "{hours:?}");
         story.put_to_sleep();
-        let suspended = (after(14 * HOUR), Some(HoursEnd::Never), true);
+        let suspended = (Some(after(14 * HOUR)), Some(HoursEnd::Never), true);
         assert_eq!(story.hours(), suspended, "{hours:?}");
     }
     // All but one hour of the week.
     let mut story = story(&["mon-sat 00:00-24:00", "sun 01:00-24:00"], &[]);
     story.until(10 * HOUR);
-    assert_eq!(story.hours_left(), after(5 * DAY + 14 * HOUR), "Sunday, 00:00");
+    assert_eq!(story.hours_left(), Some(after(5 * DAY + 14 * HOUR)), "Sunday, 00:00");
     story.until(6 * DAY + 2 * HOUR);
-    assert_eq!(story.hours_left(), after(6 * DAY + 22 * HOUR), "the next one");
+    assert_eq!(story.hours_left(), Some(after(6 * DAY + 22 * HOUR)), "the next one");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn hours_around_the_clock_end_on_the_next_holiday_however_far_away() {
         let mut story = story(&["00:00-24:00"], &[-3, day, day + 1]);
         story.until(10 * HOUR);
         let ends = day.cast_unsigned() * DAY - 10 * HOUR;
-        assert_eq!(story.hours(), (None, after(ends).map(HoursEnd::In), false), "{day}");
+        assert_eq!(story.hours(), (None, Some(HoursEnd::In(after(ends))), false), "{day}");
     }
     // Put to sleep at 10:00 on the day before two holidays: until these are over.
     let mut story = story(&["00:00-24:00"], &[1, 2]);
@@ -123,7 +123,7 @@ fn hours_around_the_clock_end_on_the_next_holiday_however_far_away() {
     let (wakes_in, _, is_suspended) = story.hours();
     assert!(is_suspended);
     let wake_time = story.manager.expected_wake_time();
-    assert_eq!(wakes_in.map(|it| it + wake_time), after(3 * DAY - 10 * HOUR));
+    assert_eq!(wakes_in.map(|it| it + wake_time), Some(after(3 * DAY - 10 * HOUR)));
 }
 
 #[test]
@@ -139,13 +139,13 @@ fn a_server_that_went_away_in_its_hours_is_woken_again_after_two_minutes_then_on
     leaves(&mut story);
     story.until(9 * HOUR + 30);
     assert_eq!(story.manager.phase(), Phase::Asleep);
-    assert_eq!(story.hours(), (after(90), after(9 * HOUR - 30).map(HoursEnd::In), false));
+    assert_eq!(story.hours(), (Some(after(90)), Some(HoursEnd::In(after(9 * HOUR - 30))), false));
     story.until(10 * HOUR);
     assert_eq!((story.manager.phase(), story.hours().0), (Phase::Awake, None));
     leaves(&mut story);
     story.until(12 * HOUR);
     assert_eq!(story.manager.phase(), Phase::Asleep);
-    assert_eq!(story.hours(), (after(20 * HOUR), after(6 * HOUR).map(HoursEnd::In), false));
+    assert_eq!(story.hours(), (Some(after(20 * HOUR)), Some(HoursEnd::In(after(6 * HOUR))), false));
 }
 
 #[test]
@@ -161,5 +161,5 @@ fn hours_in_which_it_is_not_to_sleep_end_together_or_never() {
     assert_eq!(end(&[], 10 * HOUR), None);
     assert_eq!(end(&["12:00-14:00"], 10 * HOUR), None);
     let night = ["22:00-24:00", "00:00-06:00"];
-    assert_eq!(end(&night, 23 * HOUR), after(7 * HOUR).map(HoursEnd::In), "over midnight");
+    assert_eq!(end(&night, 23 * HOUR), Some(HoursEnd::In(after(7 * HOUR))), "over midnight");
 }
