@@ -37,7 +37,7 @@ pub(crate) use self::socket::{LONGEST, Received, Socket};
 use self::tally::{Dropped, Tally};
 use crate::config::{Config, UdpConfig, UdpWakeOn};
 use crate::machine::Machine;
-use crate::passthrough::{Ground, Stopped};
+use crate::passthrough::{Ground, OpenAddress, Stopped};
 use crate::serving::Serving;
 use crate::site::Site;
 use crate::supervisor::Supervisor;
@@ -58,6 +58,8 @@ struct Inbox {
 pub(crate) struct Service {
     pub(crate) config: UdpConfig,
     pub(crate) tally: Arc<Tally>,
+    /// The addresses where it listens.
+    pub(crate) addresses: Vec<SocketAddr>,
     table: Arc<Mutex<Table<Source, Inbox>>>,
     ground: Ground,
     /// Where it is.
@@ -84,23 +86,32 @@ impl Services {
         sites: &[Arc<Site>],
         machines: &[Arc<Machine>],
         before: Option<&Self>,
-        addresses: Vec<SocketAddr>,
+        addresses: &[OpenAddress],
     ) -> Self {
         let ports = before.map(|it| Arc::clone(&it.ports)).unwrap_or_default();
         let before = before.map_or(&[][..], |it| &it.all);
         let open = |udp: &UdpConfig| {
             let was = before.iter().find(|it| it.config.name == udp.name);
             let ground = Ground::of(&udp.on, sites, machines);
-            Arc::new(Service::open(udp, was.map(|it| &**it), ground, &ports))
+            let here = OpenAddress::actual_of(&udp.listen, addresses);
+            Arc::new(Service::open(udp, was.map(|it| &**it), ground, here, &ports))
         };
         let all = config.udp.iter().map(open).collect();
+        let addresses = addresses.iter().map(|it| it.actual).collect();
         Self { all, addresses, ports }
     }
 }
 
 impl Service {
-    /// A service of the configuration. Counters and sessions of the one before continue.
-    fn open(udp: &UdpConfig, was: Option<&Self>, ground: Ground, ports: &Arc<Ports>) -> Self {
+    /// A service of the configuration, which listens at these addresses. Counters and sessions of the one before
+    /// continue.
+    fn open(
+        udp: &UdpConfig,
+        was: Option<&Self>,
+        ground: Ground,
+        addresses: Vec<SocketAddr>,
+        ports: &Arc<Ports>,
+    ) -> Self {
         let table = was.map(|it| Arc::clone(&it.table));
         let table = table.unwrap_or_else(|| Arc::new(Mutex::new(Table::new(udp.strangers))));
         lock(&table).turn_to(udp.strangers);
@@ -113,7 +124,8 @@ impl Service {
         let tally = was.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
         let names = was.map(|it| Arc::clone(&it.names)).filter(|it| it.authority() == at);
         let names = names.unwrap_or_else(|| Arc::new(Names::new(at)));
-        Self { config: udp.clone(), tally, table, ground, names, ports: Arc::clone(ports) }
+        let (config, ports) = (udp.clone(), Arc::clone(ports));
+        Self { config, tally, addresses, table, ground, names, ports }
     }
 
     /// Sessions now.

@@ -46,11 +46,11 @@ pub(crate) async fn run(mut live: Live<Gateway>) {
 
 /// Starts what is due, and returns the time until something is; the longest time if there is no job.
 fn start_due(gateway: &Arc<Gateway>) -> Duration {
-    let config = &gateway.serving.config;
-    let mut wait = Duration::MAX;
+    let (config, clock) = (&gateway.serving.config, &gateway.serving.clock);
+    let (mut wait, zone) = (Duration::MAX, clock.zone());
     for job in &config.job {
-        let now = gateway.serving.clock.now();
-        let look = gateway.jobs.look(job, &config.state_dir, now);
+        let now = clock.now();
+        let look = gateway.jobs.look(job, &config.state_dir, &zone, now);
         if look.begins {
             gateway.jobs.spawn(one(Arc::clone(gateway), job.clone()));
         }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use nightwatt_energy::time::Now;
+use nightwatt_energy::zone::Zone;
 use nightwatt_mirror::store::write_whole;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -81,9 +82,9 @@ impl Jobs {
     }
 
     /// Finds out whether a run is due, and begins it.
-    pub(crate) fn look(&self, job: &JobConfig, state_dir: &Path, now: Now) -> Look {
+    pub(crate) fn look(&self, job: &JobConfig, state_dir: &Path, zone: &Zone, now: Now) -> Look {
         self.with(&job.name, state_dir, |entry| {
-            let next = entry.record.clone().due(job.at, now).next;
+            let next = entry.record.clone().due(job.at, zone, now).next;
             entry.next = Some(next);
             let later = |again: i64| Look { begins: false, again };
             if entry.run.is_some() {
@@ -105,7 +106,7 @@ impl Jobs {
                     "a job was interrupted twice: it waits for its next time"
                 );
             }
-            let Some(day) = entry.record.due(job.at, now).run else { return later(next) };
+            let Some(day) = entry.record.due(job.at, zone, now).run else { return later(next) };
             let Some(lock) = lock.or_else(|| locked(state_dir, &job.name)) else {
                 return later(next.min(now.wall.secs() + LOOK));
             };
@@ -256,6 +257,7 @@ mod tests {
     use std::time::Duration;
 
     use nightwatt_energy::time::{Mono, Wall};
+    use nightwatt_energy::zone::OffsetChange;
 
     use super::*;
 
@@ -269,6 +271,11 @@ mod tests {
         Now { mono: Mono(Duration::ZERO), wall, utc_offset: 0 }
     }
 
+    /// Always the offset of `now`.
+    fn fixed() -> Zone {
+        Zone::default()
+    }
+
     /// The process that hands over runs the backup to its end: the next one neither begins it again, nor makes up for
     /// it.
     #[test]
@@ -276,16 +283,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
         let (old, new) = (Jobs::default(), Jobs::default());
-        assert!(!old.look(&job(), dir, now(100, 12)).begins, "a new job waits for its time");
-        assert!(old.look(&job(), dir, now(101, 3)).begins);
-        let look = new.look(&job(), dir, now(101, 4));
+        assert!(
+            !old.look(&job(), dir, &fixed(), now(100, 12)).begins,
+            "a new job waits for its time"
+        );
+        assert!(old.look(&job(), dir, &fixed(), now(101, 3)).begins);
+        let look = new.look(&job(), dir, &fixed(), now(101, 4));
         assert_eq!(look, Look { begins: false, again: now(101, 4).wall.secs() + LOOK });
         assert_eq!(new.status(&job(), dir, now(101, 4)).running_for_s, Some(3600.0));
         old.end(&job(), dir, now(101, 5), Ok(()));
-        assert!(!new.look(&job(), dir, now(101, 5)).begins, "it has succeeded");
+        assert!(!new.look(&job(), dir, &fixed(), now(101, 5)).begins, "it has succeeded");
         let status = new.status(&job(), dir, now(101, 6));
         assert_eq!((status.running_for_s, status.took_s), (None, Some(7200.0)));
-        assert!(new.look(&job(), dir, now(102, 3)).begins, "the next night it runs here");
+        assert!(new.look(&job(), dir, &fixed(), now(102, 3)).begins, "the next night it runs here");
     }
 
     /// The other process was killed: its lock is gone with it.
@@ -294,11 +304,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
         let (old, new) = (Jobs::default(), Jobs::default());
-        old.look(&job(), dir, now(100, 12));
-        assert!(old.look(&job(), dir, now(101, 3)).begins);
-        assert!(!new.look(&job(), dir, now(101, 4)).begins);
+        old.look(&job(), dir, &fixed(), now(100, 12));
+        assert!(old.look(&job(), dir, &fixed(), now(101, 3)).begins);
+        assert!(!new.look(&job(), dir, &fixed(), now(101, 4)).begins);
         drop(old);
-        assert!(new.look(&job(), dir, now(101, 4)).begins);
+        assert!(new.look(&job(), dir, &fixed(), now(101, 4)).begins);
     }
 
     #[test]
@@ -317,8 +327,22 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let jobs = Jobs::default();
         assert_eq!(jobs.status(&job(), folder.path(), now(100, 12)).next_in_s, None);
-        jobs.look(&job(), folder.path(), now(100, 12));
+        jobs.look(&job(), folder.path(), &fixed(), now(100, 12));
         let status = jobs.status(&job(), folder.path(), now(100, 12));
         assert_eq!(status.next_in_s, Some(15.0 * 3600.0));
+    }
+
+    /// Central European time on 2027-03-28, day 20,905: from 02:00 clocks go to 03:00, at 01:00 UTC.
+    #[test]
+    fn the_time_until_a_run_is_an_hour_less_in_the_night_to_summer_time() {
+        let change = |at, utc_offset| OffsetChange { at: Wall::from_secs(at), utc_offset };
+        let berlin = Zone::new(vec![change(0, 3600), change(1_806_195_600, 7200)]);
+        let folder = tempfile::tempdir().unwrap();
+        let jobs = Jobs::default();
+        // 19:00 UTC: from 20:00 to 03:00, less the hour that is skipped.
+        let evening = Now { utc_offset: 3600, ..now(20_904, 19) };
+        jobs.look(&job(), folder.path(), &berlin, evening);
+        let status = jobs.status(&job(), folder.path(), evening);
+        assert_eq!(status.next_in_s, Some(6.0 * 3600.0));
     }
 }

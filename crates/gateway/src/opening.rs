@@ -2,7 +2,6 @@
 //! did not change, and as much as possible of the rest.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,7 +21,7 @@ use crate::gateway::Gateway;
 use crate::listen;
 use crate::machine::{Machine, MachineUse};
 use crate::metering::{self, Feed, Metering};
-use crate::passthrough::{PassthroughListener, Service, Services};
+use crate::passthrough::{OpenAddress, PassthroughListener, Service, Services};
 use crate::pool::Fittings;
 use crate::proofs::Proofs;
 use crate::repeated_warnings::Repeats;
@@ -38,11 +37,12 @@ pub(crate) type Jobs = HashMap<String, Vec<JoinHandle<()>>>;
 /// Machines and sites.
 type Opened = (Vec<Arc<Machine>>, Vec<Arc<Site>>);
 
-/// Where it listens for services that are passed through.
+/// Where it listens for TLS, and for services that are passed through.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
-    pub(crate) tcp: Vec<SocketAddr>,
-    pub(crate) udp: Vec<SocketAddr>,
+    pub(crate) tls: Vec<OpenAddress>,
+    pub(crate) tcp: Vec<OpenAddress>,
+    pub(crate) udp: Vec<OpenAddress>,
 }
 
 /// Opens one configuration. Does not touch anything that it takes over before [`commit`](Self::commit).
@@ -82,16 +82,17 @@ impl<'a> Opening<'a> {
         self.common.observe
     }
 
-    /// The gateway of the configuration. Starts the drivers of new parts. It listens for services at these addresses.
+    /// The gateway of the configuration, which listens at these addresses. Starts the drivers of new parts.
     pub(crate) fn gateway(
         &mut self,
         config: Config,
-        addresses: Addresses,
+        addresses: &Addresses,
     ) -> Result<Gateway, StartError> {
         let (clock, before) = (self.common.clock, self.before.first().copied());
         let tls_before = before.and_then(|it| it.front.tls.as_deref());
         let tls = config.tls.as_ref().map(|it| Tls::open(it, clock, tls_before));
-        let tls = tls.transpose()?.map(Arc::new);
+        let secure = addresses.tls.iter().map(|it| it.actual).collect();
+        let tls = tls.transpose()?.map(|it| Arc::new(it.listening_at(secure)));
         config.webhook.iter().try_for_each(webhooks::look_over)?;
         let served_before = before.map(|it| &*it.serving);
         let repeats = served_before.map(|it| it.repeats.clone()).unwrap_or_default();
@@ -99,13 +100,19 @@ impl<'a> Opening<'a> {
         let (machines, sites) = self.all()?;
         let services_before = before.map(|it| &*it.front.services);
         let services = Services {
-            all: Service::all(&config, &sites, &machines, services_before.map(|it| &*it.all)),
-            addresses: addresses.tcp,
+            all: Service::all(
+                &config,
+                &sites,
+                &machines,
+                services_before.map(|it| &*it.all),
+                &addresses.tcp,
+            ),
+            addresses: addresses.tcp.iter().map(|it| it.actual).collect(),
             unclaimed: services_before.map(|it| Arc::clone(&it.unclaimed)).unwrap_or_default(),
         };
         let datagrams_before = before.map(|it| &*it.front.datagrams);
         let datagrams =
-            datagrams::Services::open(&config, &sites, &machines, datagrams_before, addresses.udp);
+            datagrams::Services::open(&config, &sites, &machines, datagrams_before, &addresses.udp);
         let passthrough_listeners = PassthroughListener::all(&config);
         let proofs = tls.as_ref().map(|tls| Arc::clone(&tls.proofs));
         let log = Log { access_log, repeats };

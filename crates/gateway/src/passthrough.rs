@@ -49,7 +49,25 @@ pub(crate) struct Service {
     newest: watch::Sender<TcpConfig>,
     pub(crate) tally: Arc<Tally>,
     pub(crate) keep_awake: KeepAwake,
+    /// The addresses where it listens.
+    pub(crate) addresses: Vec<SocketAddr>,
     ground: Ground,
+}
+
+/// An address where a gateway listens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenAddress {
+    /// As configured: its port may be 0.
+    pub(crate) configured: SocketAddr,
+    pub(crate) actual: SocketAddr,
+}
+
+impl OpenAddress {
+    /// The actual addresses of these configured ones.
+    pub(crate) fn actual_of(configured: &[SocketAddr], open: &[Self]) -> Vec<SocketAddr> {
+        let of = |at: &SocketAddr| open.iter().find(|it| it.configured == *at);
+        configured.iter().filter_map(of).map(|it| it.actual).collect()
+    }
 }
 
 /// The server that a service runs on.
@@ -61,15 +79,17 @@ pub(crate) enum Ground {
 }
 
 impl Service {
-    /// The services of a configuration, in its order. Counters of those `before` continue.
+    /// The services of a configuration, in its order, which listen at these addresses. Counters of those `before`
+    /// continue.
     pub(crate) fn all(
         config: &Config,
         sites: &[Arc<Site>],
         machines: &[Arc<Machine>],
         before: Option<&[Self]>,
+        open: &[OpenAddress],
     ) -> Vec<Self> {
         let before = before.unwrap_or_default();
-        let open = |tcp: &TcpConfig| {
+        let service = |tcp: &TcpConfig| {
             let ground = Ground::of(&tcp.on, sites, machines);
             let is_pool = ground.site().is_some_and(|site| site.pool.is_some());
             let was = before.iter().find(|it| it.config.name == tcp.name);
@@ -79,10 +99,11 @@ impl Service {
                 config: tcp.clone(),
                 newest: newest.unwrap_or_else(|| watch::Sender::new(tcp.clone())),
                 tally: was.map(|it| Arc::clone(&it.tally)).unwrap_or_default(),
+                addresses: OpenAddress::actual_of(&tcp.listen, open),
                 ground,
             }
         };
-        config.tcp.iter().map(open).collect()
+        config.tcp.iter().map(service).collect()
     }
 
     /// Ends connections of clients that this configuration does not let in.

@@ -16,7 +16,7 @@ use crate::gateway::{Gateway, Options};
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::machine::Machine;
 use crate::opening::{Addresses, Opening};
-use crate::passthrough::{PassthroughListener, Service};
+use crate::passthrough::{OpenAddress, Service};
 use crate::ports::{self, BoundPort, Port};
 use crate::retiring::{Leaving, Retired};
 use crate::running::Running;
@@ -169,10 +169,11 @@ impl Running {
         let before = [&*old].into_iter().chain(back.iter().map(|it| &*it.gateway)).collect();
         let mut opening = Opening::new(common, controllers, &options.meters, before);
         let addresses = Addresses {
-            tcp: self.tcp_addresses_of(&config, &bound),
+            tls: self.addresses_of(&config, &bound, Spoken::Https),
+            tcp: self.addresses_of(&config, &bound, Spoken::Anything),
             udp: self.udp_addresses_of(&config, &udp_bound),
         };
-        let gateway = Arc::new(opening.gateway(config, addresses)?);
+        let gateway = Arc::new(opening.gateway(config, &addresses)?);
         let fronts = self.present.fronts();
         let mut posts = Vec::new();
         for (bound, spoken) in bound {
@@ -249,21 +250,34 @@ impl Running {
         Ok(bound)
     }
 
-    /// Where it will listen for the services of a configuration: at existing and at new addresses.
-    fn tcp_addresses_of(&self, config: &Config, new: &[(Bound, Spoken)]) -> Vec<SocketAddr> {
+    /// Where it will listen by a configuration for this protocol: at existing and at new addresses.
+    fn addresses_of(
+        &self,
+        config: &Config,
+        new: &[(Bound, Spoken)],
+        wanted: Spoken,
+    ) -> Vec<OpenAddress> {
         let old = self.posts.iter().map(|it| (it.spoken, it.configured, it.address));
         let new = new.iter().map(|(it, spoken)| (*spoken, it.configured, it.address));
-        let all: Vec<_> = old.chain(new).filter(|it| it.0 == Spoken::Anything).collect();
-        let listeners = PassthroughListener::all(config).into_iter();
-        listeners.filter_map(|(at, _)| Some(all.iter().find(|it| it.1 == at)?.2)).collect()
+        let mut all: Vec<_> = old.chain(new).filter(|it| it.0 == wanted).collect();
+        let configured = listen::posts(config).into_iter().filter(|it| it.1 == wanted);
+        // Several listeners may have the same address with port 0: each is used once.
+        let open = |(configured, _): (SocketAddr, Spoken)| {
+            let at = all.iter().position(|it| it.1 == configured)?;
+            Some(OpenAddress { configured, actual: all.remove(at).2 })
+        };
+        configured.filter_map(open).collect()
     }
 
     /// The same for datagrams.
-    fn udp_addresses_of(&self, config: &Config, new: &[BoundPort]) -> Vec<SocketAddr> {
+    fn udp_addresses_of(&self, config: &Config, new: &[BoundPort]) -> Vec<OpenAddress> {
         let old = self.ports.iter().map(|it| (it.configured, it.address));
         let all: Vec<_> = old.chain(new.iter().map(|it| (it.configured, it.address))).collect();
-        let configured = datagrams::addresses(config).into_iter();
-        configured.filter_map(|at| Some(all.iter().find(|it| it.0 == at)?.1)).collect()
+        let open = |configured: SocketAddr| {
+            let (_, actual) = *all.iter().find(|it| it.0 == configured)?;
+            Some(OpenAddress { configured, actual })
+        };
+        datagrams::addresses(config).into_iter().filter_map(open).collect()
     }
 
     /// Puts sockets for datagrams in the order of the configuration; closes removed ones.

@@ -26,6 +26,7 @@ use crate::hand_over::Predecessor;
 use crate::listen::{self, Bound, Inherited, Post, Spoken};
 use crate::live::Live;
 use crate::opening::{Addresses, Jobs, Opening};
+use crate::passthrough::OpenAddress;
 use crate::ports::{self, Port};
 use crate::retiring::Retiring;
 use crate::state_dir;
@@ -120,7 +121,7 @@ impl Gateway {
         let room = listen::room(&config);
         let durable = options.durable;
         let addresses = Addresses::of(&bound, &udp_bound);
-        let (gateway, jobs) = open(config, &clock, options, &handed, addresses)?;
+        let (gateway, jobs) = open(config, &clock, options, &handed, &addresses)?;
         if let Some(it) = &predecessor {
             it.rest_ports(&gateway);
         }
@@ -222,9 +223,14 @@ type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 
 impl Addresses {
     fn of(bound: &[(Bound, Spoken)], ports: &[ports::BoundPort]) -> Self {
-        let tcp = bound.iter().filter(|(_, spoken)| *spoken == Spoken::Anything);
-        let tcp = tcp.map(|(bound, _)| bound.address).collect();
-        Self { tcp, udp: ports.iter().map(|it| it.address).collect() }
+        let of = |wanted: Spoken| {
+            let bound = bound.iter().filter(|(_, spoken)| *spoken == wanted);
+            let open = bound.map(|(it, _)| (it.configured, it.address));
+            open.map(|(configured, actual)| OpenAddress { configured, actual }).collect()
+        };
+        let udp = ports.iter().map(|it| (it.configured, it.address));
+        let udp = udp.map(|(configured, actual)| OpenAddress { configured, actual }).collect();
+        Self { tls: of(Spoken::Https), tcp: of(Spoken::Anything), udp }
     }
 }
 
@@ -263,7 +269,7 @@ fn open(
     clock: &Clock,
     mut options: Options,
     handed: &HashMap<String, Handed>,
-    addresses: Addresses,
+    addresses: &Addresses,
 ) -> Result<(Gateway, Jobs), StartError> {
     let controllers = std::mem::take(&mut options.controllers);
     let own = config.clone();

@@ -13,6 +13,7 @@ mod tally;
 pub mod validity;
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ use crate::status::{RenewalStatus, TlsStatus};
 /// TLS at all addresses of `[tls]`.
 pub(crate) struct Tls {
     config: TlsConfig,
+    /// The addresses where it listens.
+    addresses: Vec<SocketAddr>,
     acceptor: TlsAcceptor,
     certificates: Arc<Certificates>,
     pub(crate) tally: Arc<Tally>,
@@ -93,7 +96,13 @@ impl Tls {
         server.ticketer = ring::Ticketer::new().map_err(unusable)?;
         let acceptor = TlsAcceptor::from(Arc::new(server));
         let tally = before.map(|it| Arc::clone(&it.tally)).unwrap_or_default();
-        Ok(Self { config: config.clone(), acceptor, certificates, tally, proofs })
+        let (config, addresses) = (config.clone(), Vec::new());
+        Ok(Self { config, addresses, acceptor, certificates, tally, proofs })
+    }
+
+    /// The same, listening at these addresses.
+    pub(crate) fn listening_at(self, addresses: Vec<SocketAddr>) -> Self {
+        Self { addresses, ..self }
     }
 
     /// The handshake with a client, of which some bytes may have been read already; none if it failed.
@@ -176,7 +185,7 @@ impl Tls {
         self.certificates.look(now);
         let failures = self.tally.failures().filter(|(_, count)| *count > 0);
         TlsStatus {
-            listen: self.config.listen.iter().map(ToString::to_string).collect(),
+            listen: self.addresses.iter().map(ToString::to_string).collect(),
             handshakes: self.tally.successes(),
             failures: failures.map(|(why, count)| (why.to_owned(), count)).collect(),
             certificates: self.certificates.status(now.wall),

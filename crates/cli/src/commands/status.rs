@@ -1,5 +1,6 @@
 //! `nightwatt status`: one page about a running gateway.
 
+mod compression;
 pub(crate) mod containers;
 mod datagrams;
 mod opening_hours;
@@ -350,6 +351,7 @@ fn site_rows(text: &mut String, it: &SiteStatus) {
     );
     row(text, "SLA", &sla(it));
     row(text, "cache", &cache(it));
+    compression::rows(text, it.compression.as_ref());
     ledger_rows(text, &it.ledger);
     if let Some(mirror) = &it.mirror {
         mirror_rows(text, mirror);

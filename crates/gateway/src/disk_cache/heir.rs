@@ -1,6 +1,7 @@
 //! The disk cache during a hand-over: another process uses it, and returns it when that process ends.
 
 use std::io::{Error, ErrorKind, Result};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,11 +10,12 @@ use nightwatt_httpcache::CacheKey;
 use tokio::sync::oneshot;
 
 use super::index::Index;
+use super::storage::LOCK;
 use super::{DiskCache, Forgotten, SiteDisk, look, writer};
 use crate::repeated_warnings::Repeats;
 
-/// A process that ends releases its files one after the other.
-const ENDS: Duration = Duration::from_secs(2);
+/// How often it is tried to lock the cache that another process still has.
+const RETRY_EVERY: Duration = Duration::from_millis(20);
 
 /// The process that uses the disk cache after this one.
 pub(crate) trait Heir: std::fmt::Debug + Send + Sync {
@@ -50,18 +52,23 @@ impl DiskCache {
         }
     }
 
-    /// Takes the cache back: the process that was to use it has failed.
-    pub(crate) async fn take_back(self: &Arc<Self>) -> Result<()> {
-        let until = self.clock.now().mono + ENDS;
+    /// Takes the cache back: the process that was to use it has failed. That process may still be scanning it, or wait
+    /// for a slow disk while it ends: its lock is waited for, for `limit` at most.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` if another process has it locked for longer.
+    pub(crate) async fn take_back(self: &Arc<Self>, limit: Duration) -> Result<()> {
+        let until = self.clock.now().mono + limit;
         loop {
             match self.shared.storage().lock() {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 done => break done?,
             }
             if self.clock.now().mono >= until {
-                return Err(ErrorKind::WouldBlock.into());
+                return Err(Error::new(ErrorKind::WouldBlock, still_locked(&self.path, limit)));
             }
-            self.clock.sleep(ENDS / 100).await;
+            self.clock.sleep(RETRY_EVERY).await;
         }
         let cache = Arc::clone(self);
         let _debt = self.clock.owe();
@@ -87,6 +94,14 @@ impl DiskCache {
     }
 }
 
+fn still_locked(path: &Path, limit: Duration) -> String {
+    let lock = path.join(LOCK);
+    format!(
+        "another process has locked {}, still after {limit:?}: find it with `lslocks`, and end it",
+        lock.display()
+    )
+}
+
 impl SiteDisk {
     /// Makes the other process forget what a request that was still served here has changed.
     pub(super) fn have_forgotten(&self, heir: Arc<dyn Heir>, keys: &[CacheKey]) -> Forgotten {
@@ -98,5 +113,72 @@ impl SiteDisk {
             let _ = done.send(told);
         });
         Forgotten(Some((settled, self.cache.clock.clone())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nightwatt_clock::Clock;
+    use nightwatt_energy::time::Wall;
+
+    use super::*;
+    use crate::config::DiskConfig;
+    use crate::disk_cache::storage::Folder;
+
+    const LIMIT: Duration = Duration::from_mins(1);
+
+    /// The process that was to use the cache, and has failed.
+    #[derive(Debug)]
+    struct Failed;
+
+    impl Heir for Failed {
+        fn forget(
+            &self,
+            _: String,
+            _: Vec<String>,
+        ) -> Pin<Box<dyn Future<Output = std::result::Result<(), String>> + Send + '_>> {
+            Box::pin(async { Err("it has failed".to_owned()) })
+        }
+    }
+
+    /// What becomes of a cache that the other process has locked for this time more, and after what time.
+    fn taken_back(locked: Duration) -> (Result<()>, Duration) {
+        let dir = tempfile::tempdir().unwrap();
+        let clock = Clock::virtual_at(Wall::from_secs(0), 0);
+        clock.runtime().unwrap().block_on(async {
+            let cache = DiskCache::open(&DiskConfig::default(), dir.path(), &clock).unwrap();
+            cache.let_go(Arc::new(Failed)).await;
+            let other = Folder::open(&cache.path).unwrap();
+            let began = clock.now().mono;
+            let taking = async {
+                let done = cache.take_back(LIMIT).await;
+                assert_eq!((cache.is_open(), cache.heir().is_none()), (done.is_ok(), done.is_ok()));
+                (done, clock.now().mono.since(began))
+            };
+            let releasing = async {
+                clock.sleep(locked).await;
+                drop(other);
+            };
+            let (taken, ()) = tokio::join!(taking, releasing);
+            cache.close().await;
+            taken
+        })
+    }
+
+    #[test]
+    fn a_process_that_needs_half_a_minute_to_end_is_waited_for() {
+        let (done, after) = taken_back(Duration::from_secs(30));
+        done.unwrap();
+        let expected = Duration::from_secs(30)..Duration::from_secs(31);
+        assert!(expected.contains(&after), "{after:?}");
+    }
+
+    #[test]
+    fn one_that_hangs_is_not_waited_for_longer_than_for_a_hand_over() {
+        let (done, after) = taken_back(LIMIT * 2);
+        let error = done.unwrap_err();
+        assert_eq!((error.kind(), after), (ErrorKind::WouldBlock, LIMIT));
+        let text = error.to_string();
+        assert!(text.contains("cache.lock, still after 60s: find it with `lslocks`"), "{text}");
     }
 }

@@ -29,6 +29,9 @@ pub trait Storage: Send + Sync + 'static {
 /// Names of segments are 16 hexadecimal digits followed by this suffix.
 const SUFFIX: &str = ".segment";
 
+/// The file that is locked. Named so that the folder may be `state_dir`, which is locked by another name already.
+pub(super) const LOCK: &str = "cache.lock";
+
 /// Segments as files of a folder; nothing else in it is touched.
 #[derive(Debug)]
 pub struct Folder {
@@ -53,8 +56,7 @@ impl Folder {
         let names = File::open(path)?;
         let mut lock = OpenOptions::new();
         let lock = lock.write(true).create(true).truncate(false).mode(0o600);
-        // Named so that the folder may be `state_dir`, which is locked by another name already.
-        let lock = lock.open(path.join("cache.lock"))?;
+        let lock = lock.open(path.join(LOCK))?;
         let folder = Self { path: path.to_owned(), names, open: Mutex::default(), lock };
         folder.lock()?;
         Ok(folder)

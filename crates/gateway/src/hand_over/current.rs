@@ -8,7 +8,7 @@ use std::sync::Arc;
 use nightwatt_policy::lifecycle::Handed;
 use tokio::task::JoinSet;
 
-use super::{LetGo, MOST_SOCKETS, Offer, Taker, VERSION, Word};
+use super::{LetGo, MOST_SOCKETS, Offer, TIMEOUT, Taker, VERSION, Word};
 use crate::control::Taken;
 use crate::disk_cache;
 use crate::hand_over_error::HandOverError;
@@ -141,7 +141,7 @@ impl Running {
             supervisor.resume(journal(supervisor, state_dir, self.durable));
         }
         if let Some(disk) = &gateway.disk
-            && let Err(error) = disk.take_back().await
+            && let Err(error) = disk.take_back(TIMEOUT).await
         {
             tracing::error!(
                 %error,

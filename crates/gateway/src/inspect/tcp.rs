@@ -15,7 +15,7 @@ impl Service {
         TcpStatus {
             name: config.name.clone(),
             on: config.on.clone(),
-            listen: config.listen.iter().map(ToString::to_string).collect(),
+            listen: self.addresses.iter().map(ToString::to_string).collect(),
             sni: config.sni.clone(),
             open: tally.open.load(Ordering::Relaxed),
             quiet: tally.quiet.load(Ordering::Relaxed),

@@ -15,7 +15,7 @@ impl Service {
         UdpStatus {
             name: config.name.clone(),
             on: config.on.clone(),
-            listen: config.listen.iter().map(ToString::to_string).collect(),
+            listen: self.addresses.iter().map(ToString::to_string).collect(),
             sessions: self.sessions() as u64,
             active: count(&tally.active),
             held: count(&tally.held),

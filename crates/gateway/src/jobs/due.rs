@@ -1,6 +1,7 @@
 //! When a job is due. Pure.
 
 use nightwatt_energy::time::Now;
+use nightwatt_energy::zone::Zone;
 use serde::{Deserialize, Serialize};
 
 use crate::config::At;
@@ -43,15 +44,16 @@ pub(crate) struct Due {
 }
 
 impl Record {
-    /// A run that was missed, because the gateway did not run, or that was interrupted, is made up for once.
-    pub(crate) fn due(&mut self, at: At, now: Now) -> Due {
-        let offset = i64::from(now.utc_offset);
-        let local = now.wall.secs() + offset;
+    /// A run that was missed, because the gateway did not run, or that was interrupted, is made up for once. A time that
+    /// clocks skip is when they skip it; of one that comes twice, the first counts.
+    pub(crate) fn due(&mut self, at: At, zone: &Zone, now: Now) -> Due {
+        let wall = now.wall.secs();
+        let local = wall + i64::from(zone.offset_at(now.wall, now.utc_offset));
         let today = local.div_euclid(DAY);
-        let of = |day: i64| day * DAY + at.second();
-        let next = (today..=today + 7).find(|day| at.is_on(*day) && of(*day) > local);
-        let next = next.map_or(local + DAY, of) - offset;
-        let Some(last) = (today - 7..=today).rev().find(|day| at.is_on(*day) && of(*day) <= local)
+        let of = |day: i64| zone.first_at(day * DAY + at.second(), now.utc_offset).secs();
+        let next = (today..=today + 7).filter(|day| at.is_on(*day)).map(of).find(|it| *it > wall);
+        let next = next.unwrap_or(wall + DAY);
+        let Some(last) = (today - 7..=today).rev().find(|day| at.is_on(*day) && of(*day) <= wall)
         else {
             return Due { run: None, next };
         };
@@ -114,6 +116,7 @@ mod tests {
     use std::time::Duration;
 
     use nightwatt_energy::time::{Mono, Wall};
+    use nightwatt_energy::zone::OffsetChange;
 
     use super::*;
 
@@ -129,38 +132,57 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// Always the offset of `now`.
+    fn fixed() -> Zone {
+        Zone::default()
+    }
+
+    /// Central European time in 2027.
+    fn berlin() -> Zone {
+        let change = |at, utc_offset| OffsetChange { at: Wall::from_secs(at), utc_offset };
+        Zone::new(vec![
+            change(0, 3600),
+            change(1_806_195_600, 7200), // 2027-03-28 01:00 UTC
+            change(1_824_944_400, 3600), // 2027-10-31 01:00 UTC
+        ])
+    }
+
     #[test]
     fn a_new_job_waits_for_its_time_and_runs_once_a_day() {
         let (mut record, at) = (Record::default(), at("03:00"));
-        let due = record.due(at, now(FRIDAY, 12));
+        let due = record.due(at, &fixed(), now(FRIDAY, 12));
         // 3 o'clock an hour east of UTC.
         assert_eq!(due, Due { run: None, next: (FRIDAY + 1) * DAY + 2 * 3600 });
-        assert_eq!(record.due(at, now(FRIDAY + 1, 2)).run, None);
-        assert_eq!(record.due(at, now(FRIDAY + 1, 3)).run, Some(FRIDAY + 1));
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 1, 2)).run, None);
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 1, 3)).run, Some(FRIDAY + 1));
         record.begin(FRIDAY + 1, 5);
         record.end(6, Err("no".to_owned()));
         assert_eq!(
-            record.due(at, now(FRIDAY + 1, 4)).run,
+            record.due(at, &fixed(), now(FRIDAY + 1, 4)).run,
             None,
             "what failed waits for the next night"
         );
         assert_eq!((record.failures, record.problem.as_deref()), (1, Some("no")));
         // The clock is put back by an hour in summer time's end: still the same day.
         let earlier = Now { utc_offset: 0, ..now(FRIDAY + 1, 4) };
-        assert_eq!(record.due(at, earlier).run, None);
+        assert_eq!(record.due(at, &fixed(), earlier).run, None);
     }
 
     #[test]
     fn what_was_missed_or_interrupted_is_made_up_for_once() {
         let (mut record, at) = (Record::default(), at("sat,sun 03:00"));
-        record.due(at, now(FRIDAY, 12));
+        record.due(at, &fixed(), now(FRIDAY, 12));
         // The gateway was off over the weekend.
-        let due = record.due(at, now(FRIDAY + 3, 9));
+        let due = record.due(at, &fixed(), now(FRIDAY + 3, 9));
         assert_eq!(due, Due { run: Some(FRIDAY + 2), next: (FRIDAY + 8) * DAY + 2 * 3600 });
         record.begin(FRIDAY + 2, 1000);
-        assert_eq!(record.due(at, now(FRIDAY + 3, 10)).run, Some(FRIDAY + 2), "it was interrupted");
+        assert_eq!(
+            record.due(at, &fixed(), now(FRIDAY + 3, 10)).run,
+            Some(FRIDAY + 2),
+            "it was interrupted"
+        );
         record.end(31_000, Ok(()));
-        assert_eq!(record.due(at, now(FRIDAY + 3, 10)).run, None);
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 3, 10)).run, None);
         assert_eq!((record.succeeded_ms, record.took_s), (Some(31_000), Some(30.0)));
     }
 
@@ -168,15 +190,19 @@ mod tests {
     #[test]
     fn what_was_interrupted_twice_has_failed() {
         let (mut record, at) = (Record::default(), at("03:00"));
-        record.due(at, now(FRIDAY, 12));
+        record.due(at, &fixed(), now(FRIDAY, 12));
         record.begin(FRIDAY + 1, 1000);
         assert!(!record.give_up(1500));
-        assert_eq!(record.due(at, now(FRIDAY + 1, 4)).run, Some(FRIDAY + 1));
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 1, 4)).run, Some(FRIDAY + 1));
         record.begin(FRIDAY + 1, 2000);
         assert!(record.give_up(2500));
-        assert_eq!(record.due(at, now(FRIDAY + 1, 5)).run, None);
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 1, 5)).run, None);
         assert_eq!(record.problem.as_deref(), Some("it was interrupted twice"));
-        assert_eq!(record.due(at, now(FRIDAY + 2, 4)).run, Some(FRIDAY + 2), "the next night's");
+        assert_eq!(
+            record.due(at, &fixed(), now(FRIDAY + 2, 4)).run,
+            Some(FRIDAY + 2),
+            "the next night's"
+        );
         record.begin(FRIDAY + 2, 3000);
         assert!(!record.give_up(3500), "it is the first of its night");
     }
@@ -185,43 +211,88 @@ mod tests {
     #[test]
     fn another_time_begins_with_its_next() {
         let mut record = Record::default();
-        record.due(at("22:00"), now(FRIDAY, 12));
+        record.due(at("22:00"), &fixed(), now(FRIDAY, 12));
         record.begin(FRIDAY, 5);
         record.end(6, Ok(()));
-        let due = record.due(at("03:00"), now(FRIDAY + 1, 12));
+        let due = record.due(at("03:00"), &fixed(), now(FRIDAY + 1, 12));
         assert_eq!(due, Due { run: None, next: (FRIDAY + 2) * DAY + 2 * 3600 });
-        assert_eq!(record.due(at("03:00"), now(FRIDAY + 2, 4)).run, Some(FRIDAY + 2));
+        assert_eq!(record.due(at("03:00"), &fixed(), now(FRIDAY + 2, 4)).run, Some(FRIDAY + 2));
         // The other way round, the day that has run already runs once more.
         record.begin(FRIDAY + 2, 7);
         record.end(8, Ok(()));
-        assert_eq!(record.due(at("22:00"), now(FRIDAY + 2, 12)).run, None);
-        assert_eq!(record.due(at("22:00"), now(FRIDAY + 2, 23)).run, Some(FRIDAY + 2));
+        assert_eq!(record.due(at("22:00"), &fixed(), now(FRIDAY + 2, 12)).run, None);
+        assert_eq!(record.due(at("22:00"), &fixed(), now(FRIDAY + 2, 23)).run, Some(FRIDAY + 2));
     }
 
     /// A board without a battery starts in 1970, until it has asked a time server.
     #[test]
     fn a_clock_that_is_put_back_and_right_again_runs_nothing_twice() {
         let (mut record, at) = (Record::default(), at("03:00"));
-        record.due(at, now(FRIDAY, 12));
+        record.due(at, &fixed(), now(FRIDAY, 12));
         record.begin(FRIDAY + 1, 5);
         record.end(6, Ok(()));
-        assert_eq!(record.due(at, now(0, 12)).run, None);
-        assert_eq!(record.due(at, now(FRIDAY + 1, 4)).run, None, "it ran that night");
-        assert_eq!(record.due(at, now(FRIDAY + 2, 4)).run, Some(FRIDAY + 2));
+        assert_eq!(record.due(at, &fixed(), now(0, 12)).run, None);
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 1, 4)).run, None, "it ran that night");
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 2, 4)).run, Some(FRIDAY + 2));
         // Back over midnight by an hour, at the end of summer time.
         let (mut record, at) = (Record::default(), super::tests::at("00:00"));
-        record.due(at, now(FRIDAY, 12));
+        record.due(at, &fixed(), now(FRIDAY, 12));
         record.begin(FRIDAY + 1, 5);
         record.end(6, Ok(()));
-        assert_eq!(record.due(at, now(FRIDAY, 23)).run, None);
-        assert_eq!(record.due(at, now(FRIDAY + 1, 0)).run, None, "it ran an hour ago");
-        assert_eq!(record.due(at, now(FRIDAY + 2, 0)).run, Some(FRIDAY + 2));
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY, 23)).run, None);
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 1, 0)).run, None, "it ran an hour ago");
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 2, 0)).run, Some(FRIDAY + 2));
     }
 
     #[test]
     fn a_day_in_the_future_was_of_a_wrong_clock() {
         let (mut record, at) = (Record { day: Some(40_000), ..Record::default() }, at("03:00"));
-        assert_eq!(record.due(at, now(FRIDAY, 12)).run, None);
-        assert_eq!(record.due(at, now(FRIDAY + 1, 4)).run, Some(FRIDAY + 1));
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY, 12)).run, None);
+        assert_eq!(record.due(at, &fixed(), now(FRIDAY + 1, 4)).run, Some(FRIDAY + 1));
+    }
+
+    #[test]
+    fn over_a_change_of_the_clock_a_job_is_due_when_clocks_show_its_time() {
+        let at_utc = |day: i64, minute: i64, utc_offset: i32| Now {
+            wall: Wall::from_secs(day * DAY + minute * 60),
+            utc_offset,
+            ..now(0, 0)
+        };
+        // 2027-03-28 is day 20,905. From 19:00 UTC the evening before, 20:00 by the clock.
+        for (text, next) in [
+            ("01:30", 20_905 * DAY + 1800), // 00:30 UTC
+            ("02:30", 1_806_195_600),       // it is skipped, at 01:00 UTC
+            ("04:00", 20_905 * DAY + 7200), // 02:00 UTC: in 7 h, not in 8
+        ] {
+            let due = Record::default().due(at(text), &berlin(), at_utc(20_904, 1140, 3600));
+            assert_eq!(due, Due { run: None, next }, "{text}");
+        }
+        let (mut record, at) = (Record::default(), at("02:30"));
+        record.due(at, &berlin(), at_utc(20_904, 1140, 3600));
+        // The offset of `now` is looked up now and then only.
+        let due = record.due(at, &berlin(), at_utc(20_905, 60, 3600));
+        assert_eq!(due, Due { run: Some(20_905), next: 20_906 * DAY + 1800 });
+    }
+
+    #[test]
+    fn a_time_that_clocks_show_twice_is_due_once() {
+        // 2027-10-31 is day 21,122: 02:30 comes at 00:30 and at 01:30 UTC.
+        let (mut record, at) = (Record::default(), at("02:30"));
+        let mut due = |day: i64, minute: i64, utc_offset: i32| {
+            let wall = Wall::from_secs(day * DAY + minute * 60);
+            let due = record.due(at, &berlin(), Now { wall, utc_offset, ..now(0, 0) });
+            if let Some(day) = due.run {
+                record.begin(day, wall.0);
+                record.end(wall.0 + 1000, Ok(()));
+            }
+            due
+        };
+        let (first, next_night) = (21_122 * DAY + 1800, 21_123 * DAY + 5400);
+        assert_eq!(due(21_121, 1140, 7200), Due { run: None, next: first });
+        assert_eq!(due(21_122, 30, 7200), Due { run: Some(21_122), next: next_night });
+        // 02:10 for the second time, then 02:30.
+        assert_eq!(due(21_122, 70, 3600), Due { run: None, next: next_night });
+        assert_eq!(due(21_122, 90, 3600), Due { run: None, next: next_night });
+        assert_eq!(due(21_123, 90, 3600).run, Some(21_123));
     }
 }

@@ -1,5 +1,6 @@
 //! Another configuration while it runs: what did not change goes on, what did keeps what can be kept.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use nightwatt_gateway::{Config, ReloadError, Reloaded};
@@ -10,6 +11,7 @@ use crate::client::{Client, get};
 use crate::machines::on;
 use crate::origin::{Act, Seen, ok};
 use crate::passthrough::{Caller, echo, with_echo};
+use crate::passthrough_programs::services;
 use crate::stage::{Stage, asleep, awake, secs};
 
 /// Another site, which sleeps.
@@ -246,6 +248,39 @@ fn addresses_come_and_go_and_who_is_connected_stays() {
         assert_eq!((last.status, last.field("connection")), (200, Some("close")));
         stage.at(10).await;
         assert!(std::net::TcpStream::connect_timeout(&old, Duration::from_secs(5)).is_err());
+    });
+}
+
+/// The addresses of the only services that are passed through, as `status` shows them.
+fn shown(stage: &Stage) -> [Vec<String>; 2] {
+    let status = stage.running_status();
+    [status.tcp[0].listen.clone(), status.udp[0].listen.clone()]
+}
+
+/// The same as the kernel knows them.
+fn bound(stage: &Stage) -> [Vec<String>; 2] {
+    let texts = |all: &[SocketAddr]| all.iter().map(ToString::to_string).collect();
+    [texts(&stage.running().tcp_addresses), texts(&stage.running().udp_addresses)]
+}
+
+#[test]
+fn status_shows_the_ports_that_services_got_also_after_a_reload() {
+    let tables = "[[tcp]]\nname = \"git\"\nlisten = [\"127.0.0.1:0\", \"127.0.0.2:0\"]\non = \"blog\"\n\
+                  origin = \"127.0.0.1:9\"\n[[udp]]\nname = \"dns\"\nlisten = [\"127.0.0.1:0\"]\n\
+                  on = \"blog\"\norigin = \"127.0.0.1:9\"\n";
+    services(awake(), tables.to_owned()).play(async |stage| {
+        let before = shown(stage);
+        assert_eq!((&before, before[0].len(), before[1].len()), (&bound(stage), 2, 1));
+        assert!(before.iter().flatten().all(|it| !it.ends_with(":0")), "{before:?}");
+        let change = |config: &mut Config| {
+            config.tcp[0].listen.remove(0);
+            config.udp[0].listen.push("127.0.0.2:0".parse().unwrap());
+        };
+        stage.reload(change).await.unwrap();
+        let after = shown(stage);
+        assert_eq!((&after, after[1].len()), (&bound(stage), 2));
+        assert_eq!(after[0], before[0][1..], "it is kept");
+        assert_eq!(after[1][0], before[1][0], "it is kept");
     });
 }
 

@@ -110,6 +110,7 @@ fn curl_gets_by_tls_what_the_server_says_and_then_what_the_cache_has() {
         let seen = stage.origin.only();
         assert_eq!(seen.field("x-forwarded-proto"), Some("https"));
         let status = stage.tls();
+        assert_eq!(status.listen, [stage.tls_address().to_string()], "not port 0");
         assert_eq!((status.handshakes, status.failures.len()), (2, 0));
         assert_eq!(status.certificates[0].names, ["blog", "*.site.example"]);
         assert_eq!(status.certificates[0].kind, "file");

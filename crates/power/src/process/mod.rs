@@ -223,29 +223,22 @@ fn find(pid_file: &PidFile, mark: &str) -> io::Result<Option<Identity>> {
 /// The leader of a process group that carries the mark.
 fn find_marked(mark: &str) -> io::Result<Option<Identity>> {
     for look in 1..=LOOKS_AT_BUSY {
-        let is_hidden = std::cell::Cell::new(false);
-        let marked = |pid| {
-            let it = procfs::has_environment(pid, mark);
-            is_hidden.set(is_hidden.get() || it.is_none());
-            it == Some(true)
-        };
         let mut leaders = procfs::all()?;
         leaders.retain(|it| it.pid.as_raw_nonzero().get() == it.group && !it.zombie);
-        let found = leaders
-            .iter()
-            .filter(|leader| marked(leader.pid))
-            // The child's own children inherit the mark and may lead groups too.
-            .min_by_key(|leader| (leader.parent.is_some_and(marked), leader.started))
-            .map(|leader| Identity { pid: leader.pid, started: leader.started });
-        let may_be_seen_later = || {
-            let mut pids = leaders.iter().map(|leader| leader.pid);
-            look < LOOKS
-                || pids.any(|pid| {
-                    procfs::is_busy(pid) && procfs::has_environment(pid, mark) != Some(false)
-                })
-        };
-        if found.is_some() || !is_hidden.get() || !may_be_seen_later() {
-            return Ok(found);
+        let (mut marked, mut hidden) = (Vec::new(), Vec::new());
+        for leader in leaders {
+            match procfs::has_environment(leader.pid, mark) {
+                Some(true) => marked.push(leader),
+                Some(false) => {}
+                None => hidden.push(leader.pid),
+            }
+        }
+        let is_marked = |pid| procfs::has_environment(pid, mark) == Some(true);
+        // The child's own children inherit the mark and may lead groups too.
+        let found = marked.iter().min_by_key(|it| (it.parent.is_some_and(is_marked), it.started));
+        let may_be_seen_later = |pid: &Pid| look < LOOKS || procfs::is_busy(*pid);
+        if found.is_some() || !hidden.iter().any(may_be_seen_later) {
+            return Ok(found.map(|it| Identity { pid: it.pid, started: it.started }));
         }
         #[expect(clippy::disallowed_methods, reason = "at the start, for a process in real time")]
         std::thread::sleep(LOOK_AGAIN);
