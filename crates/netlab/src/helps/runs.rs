@@ -157,7 +157,7 @@ impl Helps<'_> {
             let refused = match self.lab.pilot(cell, &words) {
                 Ok((_, fetched)) => unpolled(&fetched, &ready.cards.now()[1].driver),
                 Err(error) => match self.lab.ends.explained(error) {
-                    Error::Command { said, .. } => Some(said),
+                    Error::Command { output, .. } => Some(output),
                     error => return Err(error),
                 },
             };
@@ -225,8 +225,8 @@ impl Helps<'_> {
         }
         let found = link.link.clone().unwrap_or_default();
         link.seen = Some(ScenarioReport::of(&link.scenario, &link.emulation, found));
-        let told = |error: ExperimentError| Error::Options(error.to_string());
-        let mut experiment = Experiment::new(plan.design(&comparisons)).map_err(told)?;
+        let to_error = |error: ExperimentError| Error::Options(error.to_string());
+        let mut experiment = Experiment::new(plan.design(&comparisons)).map_err(to_error)?;
         let mut run_state = RunState { idle: None, spent: Duration::ZERO, comparisons, lengths };
         let mut ended = Ok(());
         while let Some(step) = experiment.next_run() {
@@ -252,7 +252,7 @@ impl Helps<'_> {
                 link.changes[place.comparison].failures.push(why.clone());
             }
             let Step { block, cell, attempt, .. } = step;
-            experiment.done(Done { block, cell, attempt, outcome }).map_err(told)?;
+            experiment.done(Done { block, cell, attempt, outcome }).map_err(to_error)?;
             run_state.spent += monotonic().since(began);
         }
         link.conclude(&experiment, plan.margin);
@@ -297,11 +297,11 @@ impl Helps<'_> {
         let next = Next { scenario, change, cell, is_on, length, idle: &idle };
         match self.one(ready, &next, seen) {
             Ok(run) => {
-                let run_told = serde_json::json!({
+                let run_json = serde_json::json!({
                     "scenario": scenario.name, "change": change, "state": state, "cell": cell,
                     "block": step.block, "run": run,
                 });
-                report_progress(StepProgress { run: Some(run_told), ..now(&what) });
+                report_progress(StepProgress { run: Some(run_json), ..now(&what) });
                 let report = &mut changes[place.comparison];
                 report.cards[place.environment] = Some(ready.cards.now().clone());
                 Ok(keep(report, step, state, run, &plan.plan.main))
@@ -336,7 +336,7 @@ impl Helps<'_> {
             return Err(Error::Command {
                 what,
                 command: "ethtool".to_owned(),
-                said: no.why.clone(),
+                output: no.why.clone(),
             });
         }
         let words = if is_on { change.words(scenario, cell.connections) } else { Vec::new() };
