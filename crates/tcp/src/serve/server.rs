@@ -277,11 +277,11 @@ impl Loop {
         let bytes = self.buffer.bytes(length);
         let verifies = request.is_some_and(|request| request.verify);
         let at = slot.connection.pattern_at().filter(|_| verifies);
-        let asked = slot.connection.read(bytes);
+        let received = slot.connection.read(bytes);
         if at.is_some_and(|at| !self.pattern.matches(at, bytes)) {
             slot.connection.fail(Fault::Corrupt);
         }
-        if let Some(request) = asked {
+        if let Some(request) = received {
             self.decide(place, &request, length);
         }
         length
@@ -473,7 +473,7 @@ impl Loop {
 
     /// When a connection is given up, or its report waits no longer.
     fn deadline(&self, slot: &Slot) -> Mono {
-        if slot.connection.is_asked() {
+        if slot.connection.awaits_request() {
             return slot.begun + self.plan.request_timeout;
         }
         let waits = slot.report.as_ref().and_then(|report| report.waits);
