@@ -257,12 +257,12 @@ impl Accelerators {
             if board.steps.is_some() {
                 continue;
             }
-            let asked = monotonic();
+            let sent = monotonic();
             let power = self.nvml.device_by_index(board.number);
             match power.and_then(|device| device.power_usage()) {
                 Ok(milliwatts) => {
                     let reading = Reading::Power(Watts(f64::from(milliwatts) / 1e3));
-                    out.push(channel, web::middle(asked, turn.now()), reading);
+                    out.push(channel, web::middle(sent, turn.now()), reading);
                 }
                 Err(error) => out.fail(self.failed(board.number, &error)),
             }
@@ -282,10 +282,10 @@ impl Accelerators {
             let mut still = Vec::with_capacity(waiting.len());
             for channel in waiting {
                 let number = self.boards[channel].number;
-                let asked = monotonic();
+                let sent = monotonic();
                 let shown = counter(&self.nvml, number);
                 let now = turn.now();
-                answer = answer.max(now.since(asked) + LOOK_EVERY);
+                answer = answer.max(now.since(sent) + LOOK_EVERY);
                 let (Some(steps), Ok(shown)) = (&mut self.boards[channel].steps, &shown) else {
                     let failed = shown.err().map(|error| self.failed(number, &error));
                     if let Some(error) = failed {

@@ -108,7 +108,7 @@ pub struct Meta {
 pub const SCHEMA: u32 = 1;
 
 /// A meter, for [`Meta`].
-pub fn describe(opened: &Opened, wish: Option<Duration>) -> Value {
+pub fn describe(opened: &Opened, requested: Option<Duration>) -> Value {
     let channel = |channel: &crate::channel::Channel| {
         serde_json::json!({
             "name": channel.name,
@@ -124,7 +124,7 @@ pub fn describe(opened: &Opened, wish: Option<Duration>) -> Value {
     };
     serde_json::json!({
         "name": opened.name(),
-        "interval_s": opened.interval(wish).as_secs_f64(),
+        "interval_s": opened.interval(requested).as_secs_f64(),
         "channels": opened.channels().iter().map(channel).collect::<Vec<_>>(),
     })
 }

@@ -100,7 +100,7 @@ impl Worker {
             return Ok(woken);
         }
         let turn = Turn { stop: &self.stop, until: schedule.next() + self.interval };
-        let asked = monotonic();
+        let started = monotonic();
         let result = opened.meter.read(&turn, &mut self.readings);
         let waited = self.readings.waited;
         let answered = monotonic() - waited;
@@ -111,11 +111,11 @@ impl Worker {
                 schedule.kept(now);
                 let measured = &mut lock(&self.board).measured;
                 measured.missed = schedule.missed();
-                measured.slowest = measured.slowest.max(answered.since(asked));
+                measured.slowest = measured.slowest.max(answered.since(started));
                 Ok(woken)
             }
             Err(error) => {
-                self.hangs = answered.since(asked) >= HANGS_AFTER;
+                self.hangs = answered.since(started) >= HANGS_AFTER;
                 Err(error)
             }
         }
