@@ -25,7 +25,7 @@ use crate::{Error, shell, tool};
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// How long to wait for the guardian of an earlier run to end before it counts as busy.
-const PATIENCE_SECONDS: &str = "20";
+const TIMEOUT_SECONDS: &str = "20";
 
 const SCRIPT: &str = include_str!("guardian.sh");
 
@@ -292,7 +292,7 @@ fn open(journal: &Path) -> Result<File, Error> {
         if file.try_lock().is_err() {
             let stop = Stop::new().map_err(journal_error)?;
             let path = journal.display().to_string();
-            let argv = ["flock", "-w", PATIENCE_SECONDS, &path, "true"].map(str::to_owned);
+            let argv = ["flock", "-w", TIMEOUT_SECONDS, &path, "true"].map(str::to_owned);
             let waited = tool::run(&argv, "wait for the journal", LIMIT, &stop)?;
             if !waited.status.success() || file.try_lock().is_err() {
                 return Err(Error::Busy(journal.to_owned()));

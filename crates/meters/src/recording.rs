@@ -141,7 +141,7 @@ pub struct Recorder {
 #[derive(Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -206,7 +206,7 @@ impl Recorder {
     /// rows were dropped since they could not be written in time.
     pub fn finish(self, end: &Value) -> Result<u64, MeterError> {
         self.shared.lock().ended = true;
-        self.shared.news.notify_all();
+        self.shared.changed.notify_all();
         let result = self.thread.join();
         result.unwrap_or_else(|_| {
             let error = io::Error::other("the writer panicked");
@@ -232,7 +232,7 @@ fn write_all(shared: &Shared, writer: &mut dyn Writer) -> Result<(), MeterError>
             let waiting = shared.lock();
             let idle = |waiting: &mut Waiting| !waiting.ended && waiting.rows.len() < FLUSH_ROWS;
             let (mut waiting, _) = shared
-                .news
+                .changed
                 .wait_timeout_while(waiting, FLUSH_EVERY, idle)
                 .unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut waiting.rows, &mut rows);
@@ -284,7 +284,7 @@ impl Sink for Feeder {
         }
         waiting.rows.push(row);
         if waiting.rows.len() == FLUSH_ROWS {
-            self.shared.news.notify_all();
+            self.shared.changed.notify_all();
         }
     }
 }

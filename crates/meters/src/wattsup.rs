@@ -188,8 +188,8 @@ impl WattsUp {
             }
         }
         let (baud, reserved) = (self.speeds[start.speed], RESERVED[start.reserved]);
-        let patience = if start.has_answered { Duration::from_secs(1) } else { TIMEOUT };
-        start.until = Some(turn.now() + self.interval + patience);
+        let timeout = if start.has_answered { Duration::from_secs(1) } else { TIMEOUT };
+        start.until = Some(turn.now() + self.interval + timeout);
         if baud != self.port.baud() {
             self.port.set_speed(baud)?;
             self.parser.reset();

@@ -30,7 +30,7 @@ const FILE_HEAD: usize = 24;
 pub(super) const ROWS: usize = 65_536;
 
 /// Until tcpdump has read the last frame: the kernel gives it what came once a second.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Frames, and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -114,7 +114,7 @@ impl Capturing {
             &ProbeRequest { target: self.at, echoes: 0, load, count: None },
             stop,
         )?;
-        if stop.readable_until(self.progress.as_fd(), monotonic() + PATIENCE) == Woken::Stopped {
+        if stop.readable_until(self.progress.as_fd(), monotonic() + TIMEOUT) == Woken::Stopped {
             return Err(Error::Interrupted);
         }
         let output = self.tcpdump.complaints()?;

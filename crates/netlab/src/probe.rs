@@ -32,7 +32,7 @@ const SEGMENT: i32 = 1472;
 const BUFFER: usize = 16 << 20;
 
 /// Nothing on the way is held up for longer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Frames that are given to the kernel at once: it takes 64 KiB.
 const AT_ONCE: usize = 44;
@@ -148,7 +148,7 @@ impl Prober<'_> {
         self.number += 1;
         let message = Message { kind, stream, number: self.number, ..Message::default() };
         self.socket.send(&message.bytes())?;
-        let deadline = monotonic() + PATIENCE;
+        let deadline = monotonic() + TIMEOUT;
         let mut buffer = [0; LARGEST];
         while self.stop.readable_until(self.socket.as_fd(), deadline) == Woken::Readable {
             let length = self.socket.recv(&mut buffer)?;
@@ -291,7 +291,7 @@ mod tests {
     fn what_came_of_one_who_asked_before_is_not_counted_with_ours() {
         let stop = Stop::new().unwrap();
         let there = UdpSocket::bind("127.0.0.1:0").unwrap();
-        there.set_read_timeout(Some(30 * PATIENCE)).unwrap();
+        there.set_read_timeout(Some(30 * TIMEOUT)).unwrap();
         let at = there.local_addr().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || {

@@ -131,8 +131,8 @@ impl Worker {
 
     /// Waits for what the meter says next.
     fn listen(&mut self, opened: &mut Opened, about: Duration) -> Result<Woken, MeterError> {
-        let patience = (about * SILENT_AFTER).max(Duration::from_secs(5));
-        let until = monotonic() + patience;
+        let timeout = (about * SILENT_AFTER).max(Duration::from_secs(5));
+        let until = monotonic() + timeout;
         let result = opened.meter.read(&Turn { stop: &self.stop, until }, &mut self.readings);
         let silent = self.readings.is_empty();
         self.take();
@@ -141,7 +141,7 @@ impl Worker {
             return Ok(Woken::Stopped);
         }
         if silent && monotonic() >= until {
-            let (meter, seconds) = (opened.name.clone(), patience.as_secs());
+            let (meter, seconds) = (opened.name.clone(), timeout.as_secs());
             return Err(MeterError::Silent { meter, seconds });
         }
         Ok(Woken::Readable)

@@ -20,7 +20,7 @@ use nightwatt_measure::counters::{Machine, Network, Process};
 use nightwatt_measure::idle::IdleTrace;
 
 /// Connections are under way by then, or something is wrong with them, and their program says so.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Between two looks whether they are.
 pub(super) const LOOK: Duration = Duration::from_millis(5);
@@ -113,7 +113,7 @@ pub(super) fn wait_for_more(
     network: impl Fn() -> Result<Network, Error>,
     stop: &Stop,
 ) -> Result<(), Error> {
-    let late = monotonic() + PATIENCE;
+    let late = monotonic() + TIMEOUT;
     while network()?.protocol(OPENED) <= opened && monotonic() < late {
         stop.wait_until(monotonic() + LOOK);
         if stop.is_stopped() {

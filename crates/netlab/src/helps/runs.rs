@@ -30,9 +30,9 @@ pub(super) fn all(
     let mut helps = Helps { plan, lab };
     let mut outcome = Ok(());
     for (place, scenario) in plan.plan.scenarios.iter().enumerate() {
-        let mut report_progress = |news: StepProgress| {
+        let mut report_progress = |step: StepProgress| {
             let of = (place, plan.plan.scenarios.len());
-            let StepProgress { what, progress, left, run } = news;
+            let StepProgress { what, progress, left, run } = step;
             report_progress(&StudyProgress {
                 scenario: &scenario.name,
                 of,
@@ -206,7 +206,7 @@ impl Helps<'_> {
         report_progress: &mut ReportProgress<'_>,
     ) -> Result<(), Error> {
         let plan = self.plan;
-        let looked = self.lengths(ready, report_progress)?;
+        let pilot_lengths = self.lengths(ready, report_progress)?;
         let all = (0..plan.plan.cells.len()).flat_map(|cell| {
             possible.iter().map(move |change| Comparison { change: *change, cell })
         });
@@ -214,13 +214,14 @@ impl Helps<'_> {
             |it: &Comparison| plan.changes[it.change].unfelt(&plan.plan.cells[it.cell]).is_none();
         let all = all.filter(is_felt);
         // Of which nothing came at the first look is not run; the others are.
-        let (comparisons, not_run): (Vec<_>, Vec<_>) = all.partition(|it| looked[it.cell].is_ok());
+        let (comparisons, not_run): (Vec<_>, Vec<_>) =
+            all.partition(|it| pilot_lengths[it.cell].is_ok());
         let length = |it: &Result<Duration, String>| it.as_ref().copied().unwrap_or_default();
-        let lengths: Vec<Duration> = looked.iter().map(length).collect();
+        let lengths: Vec<Duration> = pilot_lengths.iter().map(length).collect();
         let seconds: Vec<f64> = lengths.iter().map(Duration::as_secs_f64).collect();
         link.expects(plan, &comparisons, &seconds);
         if comparisons.is_empty() {
-            link.gives_up(plan, &not_run, &looked);
+            link.gives_up(plan, &not_run, &pilot_lengths);
             return Ok(());
         }
         let found = link.link.clone().unwrap_or_default();
@@ -256,7 +257,7 @@ impl Helps<'_> {
             run_state.spent += monotonic().since(began);
         }
         link.conclude(&experiment, plan.margin);
-        link.gives_up(plan, &not_run, &looked);
+        link.gives_up(plan, &not_run, &pilot_lengths);
         ended
     }
 

@@ -56,7 +56,7 @@ pub(super) fn all(
     report.notes.extend(lab.idle_trace.refused.as_deref().map(about_tracing));
     let mut outcome = Ok(());
     for (place, scenario) in plan.scenarios.iter().enumerate() {
-        let mut report_progress = |news: StepProgress| {
+        let mut report_progress = |step: StepProgress| {
             let of = (place, plan.scenarios.len());
             let StepProgress { what, progress, left, run } = step;
             report_progress(&StudyProgress {
@@ -118,8 +118,8 @@ impl Lab<'_> {
         self.plan.cells.iter().for_each(|cell| report.cell(cell));
         // Of which nothing came at the first look is not run; the others are.
         let (mut places, mut lengths) = (Vec::new(), Vec::new());
-        for (place, looked) in self.lengths(report_progress)?.into_iter().enumerate() {
-            match looked {
+        for (place, length) in self.lengths(report_progress)?.into_iter().enumerate() {
+            match length {
                 Ok(length) => {
                     places.push(place);
                     lengths.push(length);
