@@ -51,8 +51,8 @@ impl Config {
         let mut prefix = start.in_scope(true)?;
         let keeper: Vec<_> =
             prefix.iter().cloned().chain(root::shown(&folder, &lower, KEEP)).collect();
-        let said = start.background("show it its root", &folder, &keeper, 1)?;
-        let namespace = format!("--mount=/proc/{}/ns/mnt", said.join(""));
+        let output = start.background("show it its root", &folder, &keeper, 1)?;
+        let namespace = format!("--mount=/proc/{}/ns/mnt", output.join(""));
         let view = root::view(&folder);
         prefix.extend(["nsenter", &namespace, "chroot", &view, "/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("a chroot", prefix);

@@ -207,26 +207,27 @@ impl<'de> Deserialize<'de> for EnvironmentConfig {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut table = Table::deserialize(deserializer)?;
         let name = table.get("name").and_then(Value::as_str).unwrap_or("?").to_owned();
-        let told = |why: &str| D::Error::custom(format!("environment `{name}`: {}", why.trim()));
-        let kind =
-            table.remove("kind").ok_or_else(|| told(&format!("no `kind`: one of {}", names())))?;
+        let invalid = |why: &str| D::Error::custom(format!("environment `{name}`: {}", why.trim()));
+        let kind = table
+            .remove("kind")
+            .ok_or_else(|| invalid(&format!("no `kind`: one of {}", names())))?;
         let kind = kind.as_str().unwrap_or_default().to_owned();
         let shared: Table = common::COMMON_OPTIONS
             .iter()
             .filter_map(|key| Some(((*key).to_owned(), table.remove(*key)?)))
             .collect();
-        let common = shared.try_into().map_err(|error| told(error.message()))?;
+        let common = shared.try_into().map_err(|error| invalid(error.message()))?;
         let read = KindConfig::read(&kind, table)
-            .ok_or_else(|| told(&format!("there is no kind `{kind}`: one of {}", names())))?;
+            .ok_or_else(|| invalid(&format!("there is no kind `{kind}`: one of {}", names())))?;
         let kind = read.map_err(|error| {
-            told(&format!(
+            invalid(&format!(
                 "`{kind}`: {} (or {}, as for all)",
                 error.message(),
                 common::COMMON_OPTIONS.join(", ")
             ))
         })?;
         let config = Self { common, kind };
-        config.check().map_err(|why| told(&why))?;
+        config.check().map_err(|why| invalid(&why))?;
         Ok(config)
     }
 }

@@ -123,8 +123,8 @@ impl Container<'_> {
                 start.id
             );
         }
-        let said = start.run("ask for its ports", &line)?;
-        let ports = said.lines().filter_map(|line| {
+        let output = start.run("ask for its ports", &line)?;
+        let ports = output.lines().filter_map(|line| {
             let (inside, outside) = line.split_once(' ')?;
             Some((inside.parse().ok()?, outside.trim().parse().ok()?))
         });

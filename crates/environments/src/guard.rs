@@ -25,7 +25,7 @@ use crate::{Error, shell, tool};
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// How long to wait for the guardian of an earlier run to end before it counts as busy.
-const PATIENCE_SECONDS: &str = "20";
+const TIMEOUT_SECONDS: &str = "20";
 
 const SCRIPT: &str = include_str!("guardian.sh");
 
@@ -63,7 +63,7 @@ impl Shared {
 
 impl Open {
     /// To the journal first: what it has too much is undone once more, and that is harmless.
-    fn say(&mut self, line: &str, to_disk: bool) -> io::Result<()> {
+    fn record(&mut self, line: &str, to_disk: bool) -> io::Result<()> {
         let line = format!("{line}\n");
         self.journal.write_all(line.as_bytes())?;
         if to_disk {
@@ -76,12 +76,12 @@ impl Open {
 impl Guard {
     /// Starts the guardian. What an earlier run has left in the journal is undone before.
     pub fn start(journal: &Path) -> Result<Self, Error> {
-        let told = |source| Error::Journal { path: journal.to_owned(), source };
+        let journal_error = |source| Error::Journal { path: journal.to_owned(), source };
         // The guardian is to find it wherever we go.
-        let journal = &std::path::absolute(journal).map_err(told)?;
+        let journal = &std::path::absolute(journal).map_err(journal_error)?;
         let mut file = open(journal)?;
-        undo_all(&read(&mut file).map_err(told)?, &mut file)?;
-        file.set_len(0).map_err(told)?;
+        undo_all(&read(&mut file).map_err(journal_error)?, &mut file)?;
+        file.set_len(0).map_err(journal_error)?;
         // In a session of its own no signal for our process group or terminal reaches it. Its copy of
         // the file keeps that locked as long as it lives.
         let guardian = Command::new("setsid")
@@ -89,7 +89,7 @@ impl Guard {
             .arg(LIMIT.as_secs().to_string())
             .arg(journal)
             .stdin(Stdio::piped())
-            .stdout(file.try_clone().map_err(told)?)
+            .stdout(file.try_clone().map_err(journal_error)?)
             .spawn()
             .map_err(|error| {
                 // The journal is still empty: nothing has to be undone.
@@ -104,7 +104,7 @@ impl Guard {
     /// From now on this line of the shell is run at the end. Call it *before* doing what is to be
     /// undone: where nothing was made, the line must do no harm, and end well.
     pub fn protect(&self, line: &str) -> Result<Undo, Error> {
-        let told = |source| Error::Journal { path: self.shared.journal.clone(), source };
+        let journal_error = |source| Error::Journal { path: self.shared.journal.clone(), source };
         let line = in_one_line(line);
         let mut state = self.shared.lock();
         let number = state.next;
@@ -113,8 +113,8 @@ impl Guard {
             .open
             .as_mut()
             .ok_or(io::ErrorKind::BrokenPipe)
-            .map_err(|kind| told(kind.into()))?;
-        open.say(&format!("+{number} {line}"), true).map_err(told)?;
+            .map_err(|kind| journal_error(kind.into()))?;
+        open.record(&format!("+{number} {line}"), true).map_err(journal_error)?;
         Ok(Undo { number, line, shared: Arc::clone(&self.shared), done: false })
     }
 
@@ -155,16 +155,18 @@ impl Guard {
 
     fn end(&self) -> Result<(), Error> {
         let journal = &self.shared.journal;
-        let told = |source| Error::Journal { path: journal.clone(), source };
+        let journal_error = |source| Error::Journal { path: journal.clone(), source };
         let Some(Open { mut guardian, .. }) = self.shared.lock().open.take() else {
             return Ok(());
         };
         drop(guardian.stdin.take());
-        guardian.wait().map_err(told)?;
+        guardian.wait().map_err(journal_error)?;
         match fs::read_to_string(journal) {
             // All is undone, so it has removed its list.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            read => Err(Error::LeftBehind(left(&read.map_err(told)?).into_values().collect())),
+            read => {
+                Err(Error::LeftBehind(left(&read.map_err(journal_error)?).into_values().collect()))
+            }
         }
     }
 }
@@ -213,7 +215,7 @@ impl Undo {
         run_line(&self.line, &stop)?;
         // A guardian that does not hear it undoes it once more, which is harmless.
         if let Some(open) = self.shared.lock().open.as_mut() {
-            let _ = open.say(&format!("-{}", self.number), false);
+            let _ = open.record(&format!("-{}", self.number), false);
         }
         Ok(())
     }
@@ -233,11 +235,11 @@ pub fn clean(journal: &Path) -> Result<usize, Error> {
     if !journal.exists() {
         return Ok(0);
     }
-    let told = |source| Error::Journal { path: journal.to_owned(), source };
+    let journal_error = |source| Error::Journal { path: journal.to_owned(), source };
     let mut file = open(journal)?;
-    let text = read(&mut file).map_err(told)?;
+    let text = read(&mut file).map_err(journal_error)?;
     let count = undo_all(&text, &mut file)?;
-    fs::remove_file(journal).map_err(told)?;
+    fs::remove_file(journal).map_err(journal_error)?;
     Ok(count)
 }
 
@@ -271,7 +273,7 @@ fn is_ours(list: &Metadata) -> Result<(), String> {
 
 /// Opens and locks it.
 fn open(journal: &Path) -> Result<File, Error> {
-    let told = |source| Error::Journal { path: journal.to_owned(), source };
+    let journal_error = |source| Error::Journal { path: journal.to_owned(), source };
     loop {
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let file = OpenOptions::new()
@@ -283,13 +285,14 @@ fn open(journal: &Path) -> Result<File, Error> {
             .open(journal);
         let file = file.map_err(|source| match Errno::from_io_error(&source) {
             Some(Errno::LOOP) => untrusted(journal, "is a symbolic link"),
-            _ => told(source),
+            _ => journal_error(source),
         })?;
-        is_ours(&file.metadata().map_err(told)?).map_err(|why| untrusted(journal, &why))?;
+        is_ours(&file.metadata().map_err(journal_error)?)
+            .map_err(|why| untrusted(journal, &why))?;
         if file.try_lock().is_err() {
-            let stop = Stop::new().map_err(told)?;
+            let stop = Stop::new().map_err(journal_error)?;
             let path = journal.display().to_string();
-            let argv = ["flock", "-w", PATIENCE_SECONDS, &path, "true"].map(str::to_owned);
+            let argv = ["flock", "-w", TIMEOUT_SECONDS, &path, "true"].map(str::to_owned);
             let waited = tool::run(&argv, "wait for the journal", LIMIT, &stop)?;
             if !waited.status.success() || file.try_lock().is_err() {
                 return Err(Error::Busy(journal.to_owned()));
@@ -297,7 +300,7 @@ fn open(journal: &Path) -> Result<File, Error> {
         }
         // The process that held the lock may have removed the file: then our lock is on a file
         // without a name.
-        let ours = file.metadata().map_err(told)?;
+        let ours = file.metadata().map_err(journal_error)?;
         if fs::metadata(journal).is_ok_and(|now| now.ino() == ours.ino() && now.dev() == ours.dev())
         {
             return Ok(file);

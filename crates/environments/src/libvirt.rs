@@ -76,7 +76,7 @@ impl Config {
         start.run("start the guest", &format!("{virsh} {begin}"))?;
         let address = match &self.address {
             Some(address) => address.clone(),
-            None => Self::ask_address(&start, &virsh, &word)?,
+            None => Self::find_address(&start, &virsh, &word)?,
         };
         let prefix = start.in_scope(false)?;
         let there = ssh::connect(&mut start, &prefix, &address, &self.login, true)?;
@@ -90,14 +90,15 @@ impl Config {
         start.ready(Created { place, address, ports: Vec::new(), scratch, facts })
     }
 
-    fn ask_address(start: &Start<'_>, virsh: &str, word: &str) -> Result<String, Error> {
+    fn find_address(start: &Start<'_>, virsh: &str, word: &str) -> Result<String, Error> {
         let line = format!(
             "{virsh} domifaddr {word} | awk '$3 == \"ipv4\" {{ sub(\"/.*\", \"\", $4); print $4; exit }}'"
         );
         loop {
-            let said = start.run("ask libvirt for the guest's address", &line)?.trim().to_owned();
-            if !said.is_empty() {
-                return Ok(said);
+            let address =
+                start.run("ask libvirt for the guest's address", &line)?.trim().to_owned();
+            if !address.is_empty() {
+                return Ok(address);
             }
             if !start.wait(ROUND)? {
                 return Err(start.refuse("libvirt does not learn its address; say it as `address`"));

@@ -81,9 +81,11 @@ impl Config {
         prefix.extend(["nsenter", &namespace, "/bin/sh", "-c"].map(str::to_owned));
         let place = start.place.within("a network of its own", prefix);
         let mut facts = Vec::new();
-        let said = [("rate", &self.rate), ("delay", &self.delay)];
+        let settings = [("rate", &self.rate), ("delay", &self.delay)];
         facts.extend(
-            said.iter().filter_map(|(name, value)| Some(((*name).to_owned(), (*value).clone()?))),
+            settings
+                .iter()
+                .filter_map(|(name, value)| Some(((*name).to_owned(), (*value).clone()?))),
         );
         facts.extend(self.loss.map(|loss| ("loss".to_owned(), loss.to_string())));
         let scratch = format!("{folder}/scratch");
@@ -170,9 +172,9 @@ fn address(pair: u64, host: u64) -> String {
 
 /// A pair of addresses that no card on that machine has.
 fn free_pair(start: &Start<'_>) -> Result<u64, Error> {
-    let said = start.run("ask for its addresses", "ip -o -4 address")?;
+    let output = start.run("ask for its addresses", "ip -o -4 address")?;
     let taken: BTreeSet<&str> =
-        said.split_whitespace().filter_map(|word| word.strip_suffix("/30")).collect();
+        output.split_whitespace().filter_map(|word| word.strip_suffix("/30")).collect();
     let first = number_of(&start.id) % PAIRS;
     let mut pairs = (first..PAIRS).chain(0..first);
     let free = pairs.find(|pair| !taken.contains(address(*pair, 1).as_str()));

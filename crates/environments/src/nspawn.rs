@@ -59,8 +59,8 @@ impl Config {
         spawn.extend(root::shown(&folder, &lower, SPAWN));
         spawn.push(name);
         spawn.extend(self.arguments.iter().cloned());
-        let said = start.background("start systemd-nspawn", &folder, &spawn, 2)?;
-        let outer = said.first().map_or("", String::as_str);
+        let output = start.background("start systemd-nspawn", &folder, &spawn, 2)?;
+        let outer = output.first().map_or("", String::as_str);
         // Its first child is process 1 within.
         let line = format!("cat /proc/{outer}/task/*/children");
         let first = start.run("look for its first process", &line)?;

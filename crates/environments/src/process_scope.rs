@@ -27,8 +27,8 @@ impl ProcessScope {
         let memory = start.common.memory.filter(|_| limit_memory);
         let bytes = memory.map(|memory| memory.0.to_string()).unwrap_or_default();
         let line = format!("set -- {name} '{bytes}'\n{MAKE}");
-        let said = start.run("make a cgroup", &line)?;
-        let groups: Vec<_> = said.lines().map(str::to_owned).collect();
+        let output = start.run("make a cgroup", &line)?;
+        let groups: Vec<_> = output.lines().map(str::to_owned).collect();
         if groups.iter().any(|group| group == "unlimited") {
             return Err(start.refuse(
                 "no cgroup can limit its memory here (it takes root, or a delegated cgroup with the \

@@ -165,18 +165,18 @@ impl Config {
 
     /// Ports inside, ssh first, each with a free one here.
     fn forwarded(&self, start: &Start<'_>) -> Result<Vec<(u16, u16)>, Error> {
-        let told = |source| Error::System { attempt: "find a free port".to_owned(), source };
+        let port_error = |source| Error::System { attempt: "find a free port".to_owned(), source };
         // All are held until each has one.
         let mut held = Vec::new();
         for inside in std::iter::once(&SSH).chain(&self.ports) {
             if held.iter().any(|(port, _)| port == inside) {
                 return Err(start.refuse(format!("port {inside} is named twice")));
             }
-            held.push((*inside, TcpListener::bind("127.0.0.1:0").map_err(told)?));
+            held.push((*inside, TcpListener::bind("127.0.0.1:0").map_err(port_error)?));
         }
         let ports =
             held.iter().map(|(inside, listener)| Ok((*inside, listener.local_addr()?.port())));
-        ports.collect::<Result<_, _>>().map_err(told)
+        ports.collect::<Result<_, _>>().map_err(port_error)
     }
 
     fn argv(&self, start: &Start<'_>, folder: &str, ports: &[(u16, u16)]) -> Vec<String> {
@@ -292,6 +292,6 @@ impl Config {
 /// What the guest said last is worth more than that it did not answer.
 fn with_console(start: &Start<'_>, folder: &str, error: Error) -> Error {
     let line = format!("tail -n 12 {}/console", shell::quote(folder));
-    let Ok(said) = start.run("read the guest's console", &line) else { return error };
-    start.refuse(format!("{error}; its console says: {}", said.trim()))
+    let Ok(output) = start.run("read the guest's console", &line) else { return error };
+    start.refuse(format!("{error}; its console says: {}", output.trim()))
 }

@@ -130,10 +130,10 @@ impl Config {
             shell::join(self.login.argv()),
             shell::quote(&self.host)
         );
-        let said = start.run("ask ssh for its version, and for the host's address", &line)?;
-        let address = said.lines().find_map(|line| line.strip_prefix("hostname "));
+        let output = start.run("ask ssh for its version, and for the host's address", &line)?;
+        let address = output.lines().find_map(|line| line.strip_prefix("hostname "));
         let address = address.unwrap_or(&self.host).to_owned();
-        let version = said.lines().next().unwrap_or_default().to_owned();
+        let version = output.lines().next().unwrap_or_default().to_owned();
         start.place = there;
         // Should it be this very machine, the end of what is there must not end the connection.
         start.id.push_str("-there");

@@ -229,8 +229,8 @@ impl<'a> Start<'a> {
              echo \"$line\"; count=$((count + 1))\n\
              done"
         );
-        let said = self.run(what, &script)?;
-        Ok(said.lines().map(str::to_owned).collect())
+        let output = self.run(what, &script)?;
+        Ok(output.lines().map(str::to_owned).collect())
     }
 
     /// It is there: tries it, asks it what it is like, and hands it over.

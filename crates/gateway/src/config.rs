@@ -477,7 +477,7 @@ fn watch_asleep(
     power: Option<&ControllerConfig>,
     probe: Option<&probe::Config>,
 ) -> Duration {
-    let asks_others = power.is_none_or(|power| !power.asks_the_server());
+    let asks_others = power.is_none_or(|power| !power.state_comes_from_server());
     let is_quiet = power.is_some_and(ControllerConfig::is_on_this_machine)
         || asks_others && matches!(probe, Some(probe::Config::Controller));
     given.unwrap_or(if is_quiet { watch } else { Duration::ZERO })

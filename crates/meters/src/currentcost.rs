@@ -183,9 +183,9 @@ impl Source {
             (Self::Clamp(_, clamp), Figures::Clamps(clamps)) => {
                 Some(Reading::Power(Watts(clamps[clamp]? as f64)))
             }
-            (Self::Impulses(_, per_kwh), Figures::Impulses { count, per_kwh: said }) => {
+            (Self::Impulses(_, per_kwh), Figures::Impulses { count, per_kwh: reported }) => {
                 // A display that was never told says 0.
-                (said == per_kwh || said == 0).then_some(Reading::Counter(count))
+                (reported == per_kwh || reported == 0).then_some(Reading::Counter(count))
             }
             _ => None,
         }
@@ -235,7 +235,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
         sources,
         port: Port::open(host, spec, serial::baud(spec)?.unwrap_or(SPEED))?,
         parser: Parser::default(),
-        unasked: 0,
+        unlisted: 0,
     }))
 }
 
@@ -245,34 +245,34 @@ struct CurrentCost {
     port: Port,
     parser: Parser,
     /// Sensors that report and that the user did not ask for, one bit each.
-    unasked: u16,
+    unlisted: u16,
 }
 
 impl CurrentCost {
     fn take(&mut self, turn: &Turn<'_>, length: usize, out: &mut Readings) {
-        let (sources, unasked) = (&self.sources, &mut self.unasked);
-        let (now, mut heard) = (turn.now(), false);
+        let (sources, unlisted) = (&self.sources, &mut self.unlisted);
+        let (now, mut received) = (turn.now(), false);
         self.parser.feed(self.port.came(length), |message| {
-            heard = true;
+            received = true;
             let sensor = message.sensor;
-            let mut asked = false;
+            let mut is_listed = false;
             for (channel, source) in sources.iter().enumerate() {
                 if source.sensor() == sensor
                     && let Some(reading) = source.reading(message)
                 {
-                    asked = true;
+                    is_listed = true;
                     out.push(channel, now, reading);
                 }
             }
-            if !asked && *unasked & (1 << sensor) == 0 {
-                *unasked |= 1 << sensor;
+            if !is_listed && *unlisted & (1 << sensor) == 0 {
+                *unlisted |= 1 << sensor;
                 tracing::info!(
                     sensor,
                     "a Current Cost sensor speaks that is not among `sensors` or `impulses`"
                 );
             }
         });
-        if heard {
+        if received {
             self.port.made_sense();
         }
     }

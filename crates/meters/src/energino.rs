@@ -102,7 +102,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
         port: Port::open(host, spec, serial::baud(spec)?.unwrap_or(SPEED))?,
         parser: Parser::default(),
         period,
-        tell_at: None,
+        send_period_at: None,
         lines: Vec::with_capacity(LONGEST),
         arrivals: Arrivals::default(),
     }))
@@ -114,7 +114,7 @@ struct Energino {
     parser: Parser,
     period: Duration,
     /// When it is told its period, again if need be; `None` before the first turn.
-    tell_at: Option<Mono>,
+    send_period_at: Option<Mono>,
     /// Those that came in together.
     lines: Vec<Line>,
     arrivals: Arrivals,
@@ -123,8 +123,8 @@ struct Energino {
 impl Energino {
     /// Tells it its period: it keeps that, so only if it has another, or is silent, which may be
     /// because it has a long one.
-    fn tell(&mut self, now: Mono) -> Result<(), MeterError> {
-        self.tell_at = Some(now + BOOTS);
+    fn send_period(&mut self, now: Mono) -> Result<(), MeterError> {
+        self.send_period_at = Some(now + BOOTS);
         self.port.send(format!("#P{}\n", self.period.as_millis()).as_bytes())
     }
 
@@ -146,9 +146,9 @@ impl Energino {
         }
         // Periods are a little longer than they were set, by the loop that keeps them.
         if over.abs_diff(self.period) * 4 <= self.period {
-            self.tell_at = Some(now + self.period + BOOTS);
-        } else if self.tell_at.is_none_or(|at| now >= at) {
-            self.tell(now)?;
+            self.send_period_at = Some(now + self.period + BOOTS);
+        } else if self.send_period_at.is_none_or(|at| now >= at) {
+            self.send_period(now)?;
         }
         Ok(())
     }
@@ -164,9 +164,10 @@ impl Meter for Energino {
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        let mut tell_at = *self.tell_at.get_or_insert(turn.now() + BOOTS);
+        let mut send_period_at = *self.send_period_at.get_or_insert(turn.now() + BOOTS);
         loop {
-            let length = self.port.read(&Turn { until: tell_at.min(turn.until), ..*turn })?;
+            let length =
+                self.port.read(&Turn { until: send_period_at.min(turn.until), ..*turn })?;
             self.take(turn, length, out)?;
             if !out.is_empty() || turn.stop.is_stopped() {
                 return Ok(());
@@ -174,10 +175,10 @@ impl Meter for Energino {
             if turn.left().is_zero() {
                 return self.port.nothing();
             }
-            if turn.now() >= tell_at {
-                self.tell(turn.now())?;
+            if turn.now() >= send_period_at {
+                self.send_period(turn.now())?;
             }
-            tell_at = self.tell_at.unwrap_or(turn.until);
+            send_period_at = self.send_period_at.unwrap_or(turn.until);
         }
     }
 

@@ -99,9 +99,9 @@ impl Meter for Http {
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        let asked = monotonic();
+        let sent = monotonic();
         let value = self.web.json(&self.path, web::deadline(turn))?;
-        let at = web::middle(asked, turn.now());
+        let at = web::middle(sent, turn.now());
         for (channel, source) in self.sources.iter().enumerate() {
             match source.reading(&value) {
                 Ok(reading) => out.push(channel, at, reading),

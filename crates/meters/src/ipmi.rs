@@ -111,7 +111,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
     let ipmi = Ipmi { channels, meter, program, arguments, password };
     // Whatever is wrong is told now.
     let never = Stop::new().map_err(|error| ipmi.io(error))?;
-    ipmi.ask(&never, web::opening())?;
+    ipmi.read_power(&never, web::opening())?;
     Ok(Box::new(ipmi))
 }
 
@@ -139,15 +139,16 @@ struct Ipmi {
 }
 
 impl Ipmi {
-    fn ask(&self, stop: &Stop, until: Mono) -> Result<Watts, MeterError> {
+    fn read_power(&self, stop: &Stop, until: Mono) -> Result<Watts, MeterError> {
         let (text, succeeded) = self.run(stop, until)?;
         let text = String::from_utf8_lossy(&text);
         if succeeded {
             return power(&text).map_err(|what| self.nonsense(&what));
         }
-        let said = quote(text.as_bytes());
+        let output = quote(text.as_bytes());
         let known = COMPLAINTS.iter().find(|(complaint, _)| text.contains(complaint));
-        Err(self.nonsense(&known.map_or(said.clone(), |(_, advice)| format!("{said}; {advice}"))))
+        Err(self
+            .nonsense(&known.map_or(output.clone(), |(_, advice)| format!("{output}; {advice}"))))
     }
 
     /// Runs the program to its end, `until` then at the latest: what it said, and whether it went well.
@@ -199,12 +200,12 @@ impl Meter for Ipmi {
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        let asked = monotonic();
-        let watts = self.ask(turn.stop, web::deadline(turn));
+        let started = monotonic();
+        let watts = self.read_power(turn.stop, web::deadline(turn));
         if turn.stop.is_stopped() {
             return Ok(());
         }
-        out.push(0, web::middle(asked, turn.now()), Reading::Power(watts?));
+        out.push(0, web::middle(started, turn.now()), Reading::Power(watts?));
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use nightwatt_host::text::quote;
 use serde_json::Value;
 
 /// Maximum number of existing names listed in the error about a missing one.
-const TOLD: usize = 8;
+const MOST_NAMES: usize = 8;
 
 /// Parses JSON. The error quotes the beginning of text that is not JSON.
 pub(crate) fn parse(text: &[u8]) -> Result<Value, String> {
@@ -54,12 +54,12 @@ fn describe(value: &Value) -> String {
         Value::Object(fields) if fields.is_empty() => "empty".to_owned(),
         Value::Object(fields) => {
             let mut names = String::from("an object with");
-            for name in fields.keys().take(TOLD) {
+            for name in fields.keys().take(MOST_NAMES) {
                 let escaped = name.replace('~', "~0").replace('/', "~1");
                 let _ = write!(names, " {}", quote(format!("/{escaped}").as_bytes()));
             }
-            if fields.len() > TOLD {
-                let _ = write!(names, " and {} more", fields.len() - TOLD);
+            if fields.len() > MOST_NAMES {
+                let _ = write!(names, " and {} more", fields.len() - MOST_NAMES);
             }
             names
         }

@@ -89,10 +89,10 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Time between two readings if the user wishes `wish`.
-    pub fn interval(self, wish: Option<Duration>) -> Duration {
+    /// Time between two readings, `requested` by the user or the usual one.
+    pub fn interval(self, requested: Option<Duration>) -> Duration {
         match self {
-            Self::Polled { fastest, usual } => wish.unwrap_or(usual).max(fastest),
+            Self::Polled { fastest, usual } => requested.unwrap_or(usual).max(fastest),
             Self::Pushed { about } => about,
         }
     }
@@ -127,8 +127,8 @@ impl Turn<'_> {
 /// Readings of one turn.
 #[derive(Debug, Default)]
 pub struct Readings {
-    said: Vec<(usize, Mono, Reading)>,
-    /// Of each, what it is known to add; as long as `said`, or empty where nothing is known.
+    values: Vec<(usize, Mono, Reading)>,
+    /// Of each, what it is known to add; as long as `values`, or empty where nothing is known.
     known: Vec<Option<Piece>>,
     /// Parts that could not be read.
     failed: Vec<MeterError>,
@@ -139,17 +139,17 @@ pub struct Readings {
 impl Readings {
     /// With room for as many as come in one turn: the sampler does not allocate.
     pub fn with_capacity(readings: usize) -> Self {
-        Self { said: Vec::with_capacity(readings), ..Self::default() }
+        Self { values: Vec::with_capacity(readings), ..Self::default() }
     }
 
     /// Adds one: the channel by its place in [`Meter::channels`].
     pub fn push(&mut self, channel: usize, at: Mono, reading: Reading) {
-        self.said.push((channel, at, reading));
+        self.values.push((channel, at, reading));
     }
 
     /// Adds one that was integrated when it was recorded: `piece` is what it added then.
     pub fn push_known(&mut self, channel: usize, at: Mono, reading: Reading, piece: Piece) {
-        self.known.resize(self.said.len(), None);
+        self.known.resize(self.values.len(), None);
         self.known.push(Some(piece));
         self.push(channel, at, reading);
     }
@@ -167,7 +167,7 @@ impl Readings {
     ) -> Result<Vec<MeterError>, MeterError> {
         let mut failed = std::mem::take(&mut self.failed);
         result?;
-        if self.said.is_empty() && !failed.is_empty() {
+        if self.values.is_empty() && !failed.is_empty() {
             return Err(failed.swap_remove(0));
         }
         Ok(failed)
@@ -175,7 +175,7 @@ impl Readings {
 
     /// All of them, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &(usize, Mono, Reading)> {
-        self.said.iter()
+        self.values.iter()
     }
 
     /// All of them, with what they are known to add.
@@ -183,18 +183,18 @@ impl Readings {
         &self,
     ) -> impl Iterator<Item = (&(usize, Mono, Reading), Option<Piece>)> {
         let known = self.known.iter().copied().chain(std::iter::repeat(None));
-        self.said.iter().zip(known)
+        self.values.iter().zip(known)
     }
 
     /// Forgets them, and keeps the room.
     pub fn clear(&mut self) {
-        self.said.clear();
+        self.values.clear();
         self.known.clear();
         self.waited = Duration::ZERO;
     }
 
     /// None?
     pub fn is_empty(&self) -> bool {
-        self.said.is_empty()
+        self.values.is_empty()
     }
 }

@@ -129,24 +129,24 @@ const PRECISE: Duration = Duration::from_millis(8);
 #[derive(Debug, Clone)]
 struct Steps {
     shown: u64,
-    looked: Mono,
+    last_read: Mono,
     moved: Option<Mono>,
     apart: Option<Duration>,
 }
 
 impl Steps {
     const fn new(now: Mono, shown: u64) -> Self {
-        Self { shown, looked: now, moved: None, apart: None }
+        Self { shown, last_read: now, moved: None, apart: None }
     }
 
     /// Starts to watch it again: the time of any change since then is unknown.
     const fn begin(&mut self, now: Mono, shown: u64) {
-        (self.looked, self.shown) = (now, shown);
+        (self.last_read, self.shown) = (now, shown);
     }
 
     /// Takes what it shows; the moment at which it moved, if that is known.
     fn look(&mut self, now: Mono, shown: u64) -> Option<Mono> {
-        let before = std::mem::replace(&mut self.looked, now);
+        let before = std::mem::replace(&mut self.last_read, now);
         if std::mem::replace(&mut self.shown, shown) == shown {
             return None;
         }
@@ -177,7 +177,7 @@ impl Steps {
     }
 
     /// How long to wait for it to move.
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         self.apart.unwrap_or(LONGEST_STILL) * 2
     }
 }
@@ -257,12 +257,12 @@ impl Accelerators {
             if board.steps.is_some() {
                 continue;
             }
-            let asked = monotonic();
+            let sent = monotonic();
             let power = self.nvml.device_by_index(board.number);
             match power.and_then(|device| device.power_usage()) {
                 Ok(milliwatts) => {
                     let reading = Reading::Power(Watts(f64::from(milliwatts) / 1e3));
-                    out.push(channel, web::middle(asked, turn.now()), reading);
+                    out.push(channel, web::middle(sent, turn.now()), reading);
                 }
                 Err(error) => out.fail(self.failed(board.number, &error)),
             }
@@ -282,10 +282,10 @@ impl Accelerators {
             let mut still = Vec::with_capacity(waiting.len());
             for channel in waiting {
                 let number = self.boards[channel].number;
-                let asked = monotonic();
+                let sent = monotonic();
                 let shown = counter(&self.nvml, number);
                 let now = turn.now();
-                answer = answer.max(now.since(asked) + LOOK_EVERY);
+                answer = answer.max(now.since(sent) + LOOK_EVERY);
                 let (Some(steps), Ok(shown)) = (&mut self.boards[channel].steps, &shown) else {
                     let failed = shown.err().map(|error| self.failed(number, &error));
                     if let Some(error) = failed {
@@ -299,7 +299,7 @@ impl Accelerators {
                 }
                 match steps.look(now, *shown) {
                     Some(moved) => out.push(channel, moved, reading),
-                    None if now.since(began) > steps.patience() => out.push(channel, now, reading),
+                    None if now.since(began) > steps.timeout() => out.push(channel, now, reading),
                     None => {
                         next = next.min(steps.next_look(now));
                         still.push(channel);

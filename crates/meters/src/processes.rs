@@ -13,7 +13,7 @@ pub struct Processes {
     /// By number and time of start, in ticks since boot.
     ticks: HashMap<(u32, u64), u64>,
     /// Time of the look before, in ticks since boot; none before the first.
-    looked: Option<u64>,
+    last_read: Option<u64>,
 }
 
 struct Process {
@@ -32,18 +32,18 @@ impl Processes {
         let mut ticks = HashMap::with_capacity(self.ticks.len());
         for process in all(host) {
             let key = (process.number, process.started);
-            let before = match (self.ticks.get(&key), self.looked) {
+            let before = match (self.ticks.get(&key), self.last_read) {
                 (Some(before), _) => *before,
                 // All that it has used is of the time since the last look.
-                (None, Some(looked)) if process.started >= looked => 0,
+                (None, Some(last_read)) if process.started >= last_read => 0,
                 // It was there and could not be read, or this is the first look.
                 (None, _) => process.ticks,
             };
             *used.entry(process.name).or_default() += process.ticks.saturating_sub(before);
             ticks.insert(key, process.ticks);
         }
-        let is_first = self.looked.is_none();
-        (self.ticks, self.looked) = (ticks, Some(now));
+        let is_first = self.last_read.is_none();
+        (self.ticks, self.last_read) = (ticks, Some(now));
         if is_first {
             return Vec::new();
         }

@@ -58,7 +58,7 @@ const LONGEST_AT_ZERO: Duration = Duration::from_millis(50);
 const LONGEST_STILL: Duration = Duration::from_millis(1500);
 
 /// Counters that work, and remarks on the others.
-struct Looked<C> {
+struct FoundCounters<C> {
     channels: Vec<Channel>,
     counters: Vec<C>,
     denied: Vec<String>,
@@ -66,7 +66,7 @@ struct Looked<C> {
     still: Vec<String>,
 }
 
-impl<C> Looked<C> {
+impl<C> FoundCounters<C> {
     const fn new() -> Self {
         Self {
             channels: Vec::new(),

@@ -108,7 +108,7 @@ pub struct Meta {
 pub const SCHEMA: u32 = 1;
 
 /// A meter, for [`Meta`].
-pub fn describe(opened: &Opened, wish: Option<Duration>) -> Value {
+pub fn describe(opened: &Opened, requested: Option<Duration>) -> Value {
     let channel = |channel: &crate::channel::Channel| {
         serde_json::json!({
             "name": channel.name,
@@ -124,7 +124,7 @@ pub fn describe(opened: &Opened, wish: Option<Duration>) -> Value {
     };
     serde_json::json!({
         "name": opened.name(),
-        "interval_s": opened.interval(wish).as_secs_f64(),
+        "interval_s": opened.interval(requested).as_secs_f64(),
         "channels": opened.channels().iter().map(channel).collect::<Vec<_>>(),
     })
 }
@@ -141,7 +141,7 @@ pub struct Recorder {
 #[derive(Default)]
 struct Shared {
     waiting: Mutex<Waiting>,
-    news: Condvar,
+    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -206,7 +206,7 @@ impl Recorder {
     /// rows were dropped since they could not be written in time.
     pub fn finish(self, end: &Value) -> Result<u64, MeterError> {
         self.shared.lock().ended = true;
-        self.shared.news.notify_all();
+        self.shared.changed.notify_all();
         let result = self.thread.join();
         result.unwrap_or_else(|_| {
             let error = io::Error::other("the writer panicked");
@@ -232,7 +232,7 @@ fn write_all(shared: &Shared, writer: &mut dyn Writer) -> Result<(), MeterError>
             let waiting = shared.lock();
             let idle = |waiting: &mut Waiting| !waiting.ended && waiting.rows.len() < FLUSH_ROWS;
             let (mut waiting, _) = shared
-                .news
+                .changed
                 .wait_timeout_while(waiting, FLUSH_EVERY, idle)
                 .unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut waiting.rows, &mut rows);
@@ -284,7 +284,7 @@ impl Sink for Feeder {
         }
         waiting.rows.push(row);
         if waiting.rows.len() == FLUSH_ROWS {
-            self.shared.news.notify_all();
+            self.shared.changed.notify_all();
         }
     }
 }

@@ -200,10 +200,10 @@ impl Meter for Redfish {
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
         let until = web::deadline(turn);
         for (channel, source) in self.sources.iter().enumerate() {
-            let asked = monotonic();
+            let sent = monotonic();
             match source.read(&mut self.service, until) {
                 Ok(watts) => {
-                    out.push(channel, web::middle(asked, turn.now()), Reading::Power(watts));
+                    out.push(channel, web::middle(sent, turn.now()), Reading::Power(watts));
                 }
                 Err(error) => out.fail(error),
             }

@@ -61,9 +61,9 @@ impl Opened {
         self.meter.channels()
     }
 
-    /// Time between two readings if the user wishes `wish`.
-    pub fn interval(&self, wish: Option<Duration>) -> Duration {
-        let interval = self.meter.pace().interval(wish);
+    /// Time between two readings, `requested` by the user or the usual one.
+    pub fn interval(&self, requested: Option<Duration>) -> Duration {
+        let interval = self.meter.pace().interval(requested);
         let counters = self.meter.channels().iter().filter_map(|channel| channel.counter);
         let wraps = counters.map(|counter| counter.longest_interval() / READS_PER_WRAP).min();
         wraps.map_or(interval, |wraps| interval.min(wraps.max(Duration::from_millis(1))))
@@ -198,24 +198,27 @@ fn lock(board: &Mutex<Board>) -> MutexGuard<'_, Board> {
 
 impl Sampler {
     /// As [`Sampler::start`], where only the sums are needed.
-    pub fn start_without_sinks(meters: Vec<Opened>, wish: Option<Duration>) -> io::Result<Self> {
-        Self::start(meters, wish, |_| Box::new(()))
+    pub fn start_without_sinks(
+        meters: Vec<Opened>,
+        requested: Option<Duration>,
+    ) -> io::Result<Self> {
+        Self::start(meters, requested, |_| Box::new(()))
     }
 
-    /// Begins to read: every meter that can be asked has been read once when this returns. `wish` is
+    /// Begins to read: every meter that can be asked has been read once when this returns. `requested` is
     /// the time between two readings that the user wants; each meter's samples go to the sink that
     /// `sink` makes for it. All that is read counts, until
     /// [`Sampler::begin`] says from when on.
     pub fn start(
         meters: Vec<Opened>,
-        wish: Option<Duration>,
+        requested: Option<Duration>,
         mut sink: impl FnMut(&Opened) -> Box<dyn Sink>,
     ) -> io::Result<Self> {
         let (stop, begun) = (Stop::new()?, monotonic());
         let mut workers = Vec::with_capacity(meters.len());
         let (ready, waits) = std::sync::mpsc::channel();
         for opened in meters {
-            let interval = opened.interval(wish);
+            let interval = opened.interval(requested);
             let board = Arc::new(Mutex::new(Board::new(&opened, interval, begun)));
             let polled = matches!(opened.meter.pace(), Pace::Polled { .. });
             let ready = Some(ready.clone()).filter(|_| polled);

@@ -238,9 +238,9 @@ impl Meter for Shelly {
         let Some(path) = self.sources.first().map(|source| source.path.as_str()) else {
             return Ok(());
         };
-        let asked = monotonic();
+        let sent = monotonic();
         let answer = self.web.json(path, web::deadline(turn))?;
-        let at = web::middle(asked, turn.now());
+        let at = web::middle(sent, turn.now());
         for (channel, source) in self.sources.iter().enumerate() {
             let reading = source.reading(&answer);
             match reading {

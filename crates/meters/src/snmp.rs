@@ -38,7 +38,7 @@ const OPTIONS: [&str; 8] =
 const ACCURACY: Accuracy = Accuracy::relative(0.05);
 
 /// A lost question or answer is asked again after this time.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Maximum number of rounds in which the agent asks us to synchronize again.
 const ROUNDS: u32 = 4;
@@ -217,10 +217,10 @@ impl Agent {
                 Some(session) => (session, true),
                 None => (self.connect()?, false),
             };
-            let asked = monotonic();
+            let sent = monotonic();
             // In version 3 a session begins with what the agent is called.
             let begun = if known { Ok(()) } else { session.init() };
-            match begun.and_then(|()| ask(&mut session, oid)) {
+            match begun.and_then(|()| query(&mut session, oid)) {
                 Ok(answer) => {
                     self.session = Some(session);
                     return answer.map_err(|why| self.absent(oid, &why));
@@ -233,7 +233,7 @@ impl Agent {
                 // A lost packet is asked for again, over a new socket, so that a late answer is discarded.
                 // An error that comes at once is a refusal, and would come again.
                 Err(Error::Receive | Error::Send)
-                    if monotonic() < until && monotonic().since(asked) > ASK_AGAIN / 2 => {}
+                    if monotonic() < until && monotonic().since(sent) > RETRY_AFTER / 2 => {}
                 // The agent was restarted, or its clock moved on.
                 Err(Error::AuthFailure(_)) if rounds < 2 => rounds += 1,
                 Err(error) => return Err(self.failed(oid, &error)),
@@ -249,11 +249,11 @@ impl Agent {
         let session = match &self.who {
             Who::Community(name) => {
                 let name = name.reveal().as_bytes();
-                SyncSession::new_v2c(&self.address, name, Some(ASK_AGAIN), first)
+                SyncSession::new_v2c(&self.address, name, Some(RETRY_AFTER), first)
             }
             Who::User(security) => {
                 let security = security.as_ref().clone();
-                SyncSession::new_v3(&self.address, Some(ASK_AGAIN), first, security)
+                SyncSession::new_v3(&self.address, Some(RETRY_AFTER), first, security)
             }
         };
         session.map_err(|error| MeterError::Io { what: format!("reach {}", self.address), error })
@@ -301,12 +301,12 @@ impl Agent {
 }
 
 /// One question. The inner error is what the agent says in answer.
-fn ask(session: &mut SyncSession, oid: &Oid<'_>) -> Result<Result<Number, String>, Error> {
-    session.get(oid).map(|answer| said(&answer, oid))
+fn query(session: &mut SyncSession, oid: &Oid<'_>) -> Result<Result<Number, String>, Error> {
+    session.get(oid).map(|answer| number(&answer, oid))
 }
 
 /// What an agent says of an object; the error tells what it says instead of a number.
-fn said(answer: &Pdu<'_>, oid: &Oid<'_>) -> Result<Number, String> {
+fn number(answer: &Pdu<'_>, oid: &Oid<'_>) -> Result<Number, String> {
     if answer.error_status != 0 {
         return Err(format!("error {} (RFC 3416, section 3)", answer.error_status));
     }
@@ -331,7 +331,7 @@ fn said(answer: &Pdu<'_>, oid: &Oid<'_>) -> Result<Number, String> {
 pub(crate) fn power_in(answer: &[u8], oid: &[u64]) -> Result<f64, String> {
     let oid = Oid::from(oid).map_err(|_| "that is no OID".to_owned())?;
     let answer = Pdu::from_bytes(answer).map_err(|error| error.to_string())?;
-    said(&answer, &oid).map(Number::as_f64)
+    number(&answer, &oid).map(Number::as_f64)
 }
 
 struct Snmp {
@@ -370,9 +370,9 @@ impl Meter for Snmp {
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        let asked = monotonic();
+        let sent = monotonic();
         let value = self.agent.get(&self.oid, web::deadline(turn))?;
-        out.push(0, web::middle(asked, turn.now()), self.reading(value)?);
+        out.push(0, web::middle(sent, turn.now()), self.reading(value)?);
         Ok(())
     }
 }

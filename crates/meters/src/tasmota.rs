@@ -47,7 +47,7 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
     }
     path.push_str("cmnd=Status%208");
     let mut meter = Tasmota { channels: Vec::new(), channel: None, web, path };
-    let powers = meter.ask(web::opening())?;
+    let powers = meter.read_powers(web::opening())?;
     let numbers = match spec.text("channel") {
         None => (0..powers.len()).collect(),
         Some(text) => {
@@ -110,7 +110,7 @@ struct Tasmota {
 }
 
 impl Tasmota {
-    fn ask(&mut self, until: Mono) -> Result<Vec<Result<Watts, String>>, MeterError> {
+    fn read_powers(&mut self, until: Mono) -> Result<Vec<Result<Watts, String>>, MeterError> {
         let status = self.web.json(&self.path, until)?;
         // Some firmware says so with status 200.
         if status["WARNING"].as_str().is_some_and(|warning| warning.contains("password")) {
@@ -130,9 +130,9 @@ impl Meter for Tasmota {
     }
 
     fn read(&mut self, turn: &Turn<'_>, out: &mut Readings) -> Result<(), MeterError> {
-        let asked = monotonic();
-        let powers = self.ask(web::deadline(turn))?;
-        let at = web::middle(asked, turn.now());
+        let sent = monotonic();
+        let powers = self.read_powers(web::deadline(turn))?;
+        let at = web::middle(sent, turn.now());
         let wanted = self
             .channel
             .map_or(&powers[..], |channel| powers.get(channel..=channel).unwrap_or_default());

@@ -170,7 +170,7 @@ struct Start {
     /// Until when; `None` before the first.
     until: Option<Mono>,
     /// It has said something that makes sense at this speed.
-    heard: bool,
+    has_answered: bool,
     /// It logs.
     done: bool,
 }
@@ -180,21 +180,21 @@ impl WattsUp {
     fn next_try(&mut self, turn: &Turn<'_>) -> Result<(), MeterError> {
         let start = &mut self.start;
         if start.until.is_some() {
-            if !start.heard {
+            if !start.has_answered {
                 start.speed = (start.speed + 1) % self.speeds.len();
             }
-            if start.heard || start.speed == 0 {
+            if start.has_answered || start.speed == 0 {
                 start.reserved = (start.reserved + 1) % RESERVED.len();
             }
         }
         let (baud, reserved) = (self.speeds[start.speed], RESERVED[start.reserved]);
-        let patience = if start.heard { Duration::from_secs(1) } else { TIMEOUT };
-        start.until = Some(turn.now() + self.interval + patience);
+        let timeout = if start.has_answered { Duration::from_secs(1) } else { TIMEOUT };
+        start.until = Some(turn.now() + self.interval + timeout);
         if baud != self.port.baud() {
             self.port.set_speed(baud)?;
             self.parser.reset();
         }
-        if !start.heard {
+        if !start.has_answered {
             self.port.send(b"#V,R,0;")?;
         }
         let seconds = self.interval.as_secs();
@@ -208,10 +208,10 @@ impl WattsUp {
         let mut damaged = 0;
         self.parser.feed(self.port.came(length), |packet| match packet {
             Packet::Data(mean) => {
-                (start.heard, start.done) = (true, true);
+                (start.has_answered, start.done) = (true, true);
                 watts.extend(mean);
             }
-            Packet::Other => start.heard = true,
+            Packet::Other => start.has_answered = true,
             Packet::Damaged => damaged += 1,
         });
         if damaged > 0 {

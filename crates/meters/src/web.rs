@@ -52,8 +52,8 @@ pub(crate) fn opening() -> Mono {
 }
 
 /// The moment in the middle: what an answer tells was measured between question and answer.
-pub(crate) fn middle(asked: Mono, answered: Mono) -> Mono {
-    asked + answered.since(asked) / 2
+pub(crate) fn middle(sent: Mono, received: Mono) -> Mono {
+    sent + received.since(sent) / 2
 }
 
 /// A device that is spoken to.

@@ -13,9 +13,9 @@ use nightwatt_energy::time::Mono;
 use nightwatt_tcp::capture::{At, CaptureError, CaptureReport, Frame, check_while};
 
 use super::Error;
-use super::check::ask;
+use super::check::probe_from;
 use super::ends::{End, Running};
-use super::probe::{Asking, LARGEST, sink};
+use super::probe::{LARGEST, ProbeRequest, sink};
 
 /// Ethernet, IPv4 and TCP with all their options.
 const HEADERS: &str = "128";
@@ -30,7 +30,7 @@ const FILE_HEAD: usize = 24;
 pub(super) const ROWS: usize = 65_536;
 
 /// Until tcpdump has read the last frame: the kernel gives it what came once a second.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Frames, and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -76,7 +76,7 @@ struct Counted {
 pub(crate) struct Capturing {
     tcpdump: Running,
     /// A byte when it captures; closed when it has seen the last frame.
-    news: PipeReader,
+    progress: PipeReader,
     counting: JoinHandle<Counted>,
     at: SocketAddr,
 }
@@ -88,17 +88,17 @@ impl Capturing {
         let what = "capture packets at the sender";
         let words = ["tcpdump", "-U", "-i", &sender.card, "-s", HEADERS, "-B", WAITING, "-w", "-"];
         let tcpdump = sender.spawn(what, &words.map(str::to_owned))?;
-        let (news, tell) = io::pipe().map_err(Error::system(what))?;
+        let (progress, progress_writer) = io::pipe().map_err(Error::system(what))?;
         let output = tcpdump.printed().map_err(Error::system(what))?;
         let last = sink(at).port();
         let own = sender.hardware_address.as_deref().and_then(hardware).unwrap_or_default();
-        let counting = std::thread::spawn(move || count(output, tell, own, last));
-        let mut capturing = Self { tcpdump, news, counting, at };
+        let counting = std::thread::spawn(move || count(output, progress_writer, own, last));
+        let mut capturing = Self { tcpdump, progress, counting, at };
         let mut byte = [0];
-        if stop.readable_until(capturing.news.as_fd(), Mono::NEVER) == Woken::Stopped {
+        if stop.readable_until(capturing.progress.as_fd(), Mono::NEVER) == Woken::Stopped {
             return Err(Error::Interrupted);
         }
-        match capturing.news.read(&mut byte).map_err(Error::system(what))? {
+        match capturing.progress.read(&mut byte).map_err(Error::system(what))? {
             0 => Err(capturing.tcpdump.failed()),
             _ => Ok(capturing),
         }
@@ -109,37 +109,41 @@ impl Capturing {
         // A few frames of full size within a moment.
         let rate = 8.0 * LARGEST as f64 * 100.0;
         let load = Some((rate, Duration::from_millis(100)));
-        ask(receiver, &Asking { target: self.at, echoes: 0, load, count: None }, stop)?;
-        if stop.readable_until(self.news.as_fd(), monotonic() + PATIENCE) == Woken::Stopped {
+        probe_from(
+            receiver,
+            &ProbeRequest { target: self.at, echoes: 0, load, count: None },
+            stop,
+        )?;
+        if stop.readable_until(self.progress.as_fd(), monotonic() + TIMEOUT) == Woken::Stopped {
             return Err(Error::Interrupted);
         }
-        let said = self.tcpdump.complaints()?;
+        let output = self.tcpdump.complaints()?;
         let Ok(Counted { report, sent, received, is_whole }) = self.counting.join() else {
-            return Err(Error::Said {
+            return Err(Error::UnexpectedOutput {
                 program: "tcpdump",
                 why: "reading its packets has failed".to_owned(),
-                said,
+                output,
             });
         };
-        let report = report.map_err(|error| Error::Said {
+        let report = report.map_err(|error| Error::UnexpectedOutput {
             program: "tcpdump",
             why: error.to_string(),
-            said: said.clone(),
+            output: output.clone(),
         })?;
-        let dropped = dropped(&said).ok_or_else(|| Error::Said {
+        let dropped = dropped(&output).ok_or_else(|| Error::UnexpectedOutput {
             program: "tcpdump",
             why: "it does not tell how many packets it has lost".to_owned(),
-            said,
+            output,
         })?;
         Ok(Captured { report, sent, received, dropped, is_whole })
     }
 }
 
 /// Reads what tcpdump writes to its end.
-fn count(mut output: File, mut tell: PipeWriter, own: [u8; 6], last: u16) -> Counted {
+fn count(mut output: File, mut progress: PipeWriter, own: [u8; 6], last: u16) -> Counted {
     let (mut sent, mut received, mut is_whole) = (Frames::default(), Frames::default(), false);
     let mut head = [0; FILE_HEAD];
-    let begun = output.read_exact(&mut head).and_then(|()| tell.write_all(&[1]));
+    let begun = output.read_exact(&mut head).and_then(|()| progress.write_all(&[1]));
     let report = begun.map_err(CaptureError::Read).and_then(|()| {
         let file = Cursor::new(head).chain(&output);
         check_while(file, Some(At::Sender), ROWS, |frame| {
@@ -151,7 +155,7 @@ fn count(mut output: File, mut tell: PipeWriter, own: [u8; 6], last: u16) -> Cou
             !is_whole
         })
     });
-    drop(tell);
+    drop(progress);
     // Discards the output behind the last frame: unread, it would kill tcpdump before its final statistics.
     let _ = io::copy(&mut output, &mut io::sink());
     Counted { report, sent, received, is_whole }
@@ -175,9 +179,9 @@ fn hardware(text: &str) -> Option<[u8; 6]> {
 }
 
 /// As tcpdump says at its end: `0 packets dropped by kernel`.
-fn dropped(said: &str) -> Option<u64> {
+fn dropped(output: &str) -> Option<u64> {
     let number = |line: &str| line.split_once(" packet")?.0.parse::<u64>().ok();
-    let of_kernel = said.lines().filter(|line| line.contains("dropped by"));
+    let of_kernel = output.lines().filter(|line| line.contains("dropped by"));
     let counts = of_kernel.map(number).collect::<Option<Vec<_>>>()?;
     (!counts.is_empty()).then(|| counts.iter().sum())
 }
@@ -189,10 +193,10 @@ mod tests {
     #[test]
     fn what_tcpdump_has_lost_is_read_as_it_says_it() {
         // tcpdump 4.99.3.
-        let said = "tcpdump: listening on link0, link-type EN10MB (Ethernet), snapshot length 128 bytes\n\
+        let output = "tcpdump: listening on link0, link-type EN10MB (Ethernet), snapshot length 128 bytes\n\
                     1043 packets captured\n1043 packets received by filter\n7 packets dropped by kernel\n";
-        assert_eq!(dropped(said), Some(7));
-        let of_card = format!("{said}2 packets dropped by interface\n");
+        assert_eq!(dropped(output), Some(7));
+        let of_card = format!("{output}2 packets dropped by interface\n");
         assert_eq!(dropped(&of_card), Some(9));
         assert_eq!(dropped("tcpdump: listening on link0"), None);
     }

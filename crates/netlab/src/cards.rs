@@ -132,9 +132,9 @@ impl Card {
         let mut card =
             Self { driver: value(about, "driver").unwrap_or_default(), ..Self::default() };
         for feature in Feature::ALL {
-            let Some(said) = value(features, feature.long()) else { continue };
-            card.features.insert(feature, said.starts_with("on"));
-            if said.contains("[fixed]") {
+            let Some(state) = value(features, feature.long()) else { continue };
+            card.features.insert(feature, state.starts_with("on"));
+            if state.contains("[fixed]") {
                 card.fixed.push(feature);
             }
         }
@@ -148,10 +148,10 @@ impl Card {
             _ => None,
         });
         if card.rx_usecs.is_none() {
-            let told = value(coalescing, "rx-usecs").map(|it| format!("rx-usecs: {it}"));
-            let said = coalescing.lines().map(str::trim).rfind(|line| !line.is_empty());
-            let said = told.or_else(|| said.map(str::to_owned));
-            card.coalescing_refused = Some(said.unwrap_or_else(|| "no `rx-usecs`".to_owned()));
+            let usecs = value(coalescing, "rx-usecs").map(|it| format!("rx-usecs: {it}"));
+            let reason = coalescing.lines().map(str::trim).rfind(|line| !line.is_empty());
+            let reason = usecs.or_else(|| reason.map(str::to_owned));
+            card.coalescing_refused = Some(reason.unwrap_or_else(|| "no `rx-usecs`".to_owned()));
         }
         card
     }
@@ -189,10 +189,10 @@ impl Card {
             "; differs() {{ now=$(ethtool -k {card} | sed 's/^[[:space:]]*//'); \
              printf '%s\\n' {kept} | grep -vxF \"$now\"; }}; \
              words=$(differs | sed 's/: .*requested \\(o[nf]*\\).*/ \\1/; s/: / /'); \
-             if [ -n \"$words\" ]; then said=$(ethtool -K {card} $words 2>&1); left=$(differs); \
+             if [ -n \"$words\" ]; then output=$(ethtool -K {card} $words 2>&1); left=$(differs); \
              if [ -n \"$left\" ]; then \
              printf '%s\\n' \"$left\" | sed 's/\\(.*\\): \\(.*\\)/{card}: \\1 is not \\2 again/' >&2; \
-             echo \"{card}: $said\" >&2; rc=1; fi; fi"
+             echo \"{card}: $output\" >&2; rc=1; fi; fi"
         );
     }
 
@@ -210,20 +210,20 @@ impl Card {
              grep -Eq '^[[:space:]]*rx-usecs:[[:space:]]*{usecs}[[:space:]]*$'; }}; \
              chooses() {{ ethtool -c {card} 2>/dev/null | \
              grep -Eq '^[[:space:]]*Adaptive RX:[[:space:]]*on'; }}; \
-             waiting() {{ said=$(ethtool -C {card} {off}rx-usecs {usecs} 2>&1); waits || \
-             {{ echo \"{card}: rx-usecs is not {usecs} again: $said\" >&2; rc=1; }}; }}"
+             waiting() {{ output=$(ethtool -C {card} {off}rx-usecs {usecs} 2>&1); waits || \
+             {{ echo \"{card}: rx-usecs is not {usecs} again: $output\" >&2; rc=1; }}; }}"
         );
         let _ = match self.is_adaptive {
             Some(true) => write!(
                 line,
                 "; if ! {{ waits && chooses; }}; then waiting; \
-                 said=$(ethtool -C {card} adaptive-rx on 2>&1); chooses || \
-                 {{ echo \"{card}: adaptive-rx is not on again: $said\" >&2; rc=1; }}; fi"
+                 output=$(ethtool -C {card} adaptive-rx on 2>&1); chooses || \
+                 {{ echo \"{card}: adaptive-rx is not on again: $output\" >&2; rc=1; }}; fi"
             ),
             Some(false) => write!(
                 line,
                 "; if chooses || ! waits; then waiting; if chooses; then \
-                 echo \"{card}: adaptive-rx is not off again: $said\" >&2; rc=1; fi; fi"
+                 echo \"{card}: adaptive-rx is not off again: $output\" >&2; rc=1; fi; fi"
             ),
             None => write!(line, "; waits || waiting"),
         };
@@ -252,8 +252,8 @@ impl Card {
 }
 
 /// What can be switched of what `ethtool -k` prints. A line above indented ones is the sum of these.
-fn switchable(said: &str) -> Vec<String> {
-    let lines: Vec<&str> = said.lines().collect();
+fn switchable(output: &str) -> Vec<String> {
+    let lines: Vec<&str> = output.lines().collect();
     let is_within = |line: Option<&&str>| line.is_some_and(|it| it.starts_with('\t'));
     let is_flag = |place: usize, line: &str| {
         let is_sum = is_within(lines.get(place + 1)) && !is_within(Some(&line));
@@ -323,7 +323,7 @@ impl Cards {
                 continue;
             }
             let words = card.switching(&other);
-            let said = if words.is_empty() || self.untouched.is_some() {
+            let output = if words.is_empty() || self.untouched.is_some() {
                 String::new()
             } else {
                 let line = format!("ethtool -K {} {words} 2>&1 || true", end.card);
@@ -337,7 +337,7 @@ impl Cards {
                     end: end.name.to_owned(),
                     why: match &self.untouched {
                         Some(why) => left_alone(why),
-                        None => why_not(card, feature, &said),
+                        None => why_not(card, feature, &output),
                     },
                 });
             }
@@ -371,12 +371,12 @@ impl Cards {
             if chooses {
                 let _ = write!(line, "; ethtool -C {} adaptive-rx on 2>&1 || true", end.card);
             }
-            let said = end.run("switch how long the card waits", &line)?;
+            let output = end.run("switch how long the card waits", &line)?;
             *card = Card::read(end)?;
             if !is_so(card) {
-                let said = said.lines().rfind(|line| !line.trim().is_empty()).map(str::trim);
+                let last_line = output.lines().rfind(|line| !line.trim().is_empty()).map(str::trim);
                 let now = card.rx_usecs.map(|it| format!("it stays at {it}"));
-                let why = said.map(str::to_owned).or(now).unwrap_or_default();
+                let why = last_line.map(str::to_owned).or(now).unwrap_or_default();
                 let (what, end) = (format!("rx-usecs {wanted}"), end.name.to_owned());
                 refused.push(Refusal { what, end, why: format!("{}: {why}", card.driver) });
             }
@@ -402,21 +402,21 @@ fn left_alone(why: &str) -> String {
     format!("{why}: it is left as it is")
 }
 
-fn why_not(card: &Card, feature: Feature, said: &str) -> String {
+fn why_not(card: &Card, feature: Feature, output: &str) -> String {
     let Card { driver, .. } = card;
     if card.fixed.contains(&feature) {
         return format!("{driver}: its driver has it fixed");
     }
     // What it did change besides is no reason: `Actual changes:`, `tx-checksum-sctp: off [requested on]`.
     let is_change = |it: &str| it.ends_with(':') || it.contains(": on") || it.contains(": off");
-    let said = said.lines().map(str::trim).filter(|it| !it.is_empty() && !is_change(it));
-    let said: Vec<&str> = said.collect();
+    let complaints = output.lines().map(str::trim).filter(|it| !it.is_empty() && !is_change(it));
+    let complaints: Vec<&str> = complaints.collect();
     match card.features.get(&feature) {
         None => format!("{driver}: ethtool does not know it"),
-        Some(now) if said.is_empty() => {
+        Some(now) if complaints.is_empty() => {
             format!("{driver}: its driver does not take it, and it stays {}", word(*now))
         }
-        Some(_) => format!("{driver}: {}", said.join(", ")),
+        Some(_) => format!("{driver}: {}", complaints.join(", ")),
     }
 }
 

@@ -13,7 +13,7 @@ pub(crate) use verdict::{Loss, Verdict};
 
 use super::Error;
 use super::ends::{End, Ends, Running};
-use super::probe::{Asking, Probed};
+use super::probe::{ProbeRequest, ProbeResult};
 use super::scenario::Scenario;
 
 /// Load on the machine makes a link slower and later, never faster: number of counts, of which the best one
@@ -160,8 +160,8 @@ impl Check<'_> {
             if !with_echoes || round_trip.is_some_and(|it| verdict.is_round_trip_settled(it)) {
                 break;
             }
-            let asking = Asking { target: at, echoes: ECHOES, load: None, count: None };
-            let probed = self.ask(from, &asking)?;
+            let request = ProbeRequest { target: at, echoes: ECHOES, load: None, count: None };
+            let probed = self.probe(from, &request)?;
             let median = probed.round_trips.get(probed.round_trips.len() / 2).copied();
             let best = round_trip.unwrap_or(f64::INFINITY).min(median.unwrap_or(f64::INFINITY));
             round_trip = Some(best);
@@ -197,9 +197,13 @@ impl Check<'_> {
         let most = if self.scenario.loss > 0.0 { MOST_PER_SECOND } else { FEW_PER_SECOND };
         let per_second = (bits / frame).min(most);
         let count = verdict::packets(self.scenario.loss, per_second);
-        let asking =
-            Asking { target: at, echoes: 0, load: None, count: Some((per_second * frame, count)) };
-        let probed = self.ask(from, &asking)?;
+        let request = ProbeRequest {
+            target: at,
+            echoes: 0,
+            load: None,
+            count: Some((per_second * frame, count)),
+        };
+        let probed = self.probe(from, &request)?;
         Ok(Loss { sent: probed.sent, lost: probed.sent.saturating_sub(probed.came) })
     }
 
@@ -207,8 +211,8 @@ impl Check<'_> {
     fn rate(&self, from: &End, to: &End, at: SocketAddr) -> Result<(f64, f64), Error> {
         let times = if self.ends.are_apart() { FAR } else { NEAR };
         let load = Some((OVERLOAD * self.scenario.bits_per_second, times.load));
-        let asking = Asking { target: at, echoes: 0, load, count: None };
-        let mut running = start(from, "load the link", &asking)?;
+        let request = ProbeRequest { target: at, echoes: 0, load, count: None };
+        let mut running = start(from, "load the link", &request)?;
         // Its start may take longer than all that follows.
         running.first_line(self.stop)?;
         self.wait(times.before)?;
@@ -229,28 +233,32 @@ impl Check<'_> {
         if self.stop.is_stopped() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    fn ask(&self, from: &End, asking: &Asking) -> Result<Probed, Error> {
-        ask(from, asking, self.stop)
+    fn probe(&self, from: &End, request: &ProbeRequest) -> Result<ProbeResult, Error> {
+        probe_from(from, request, self.stop)
     }
 }
 
 /// Has an end send probes, and gives what came of it.
-pub(super) fn ask(from: &End, asking: &Asking, stop: &Stop) -> Result<Probed, Error> {
-    let mut running = start(from, "probe the link", asking)?;
+pub(super) fn probe_from(
+    from: &End,
+    request: &ProbeRequest,
+    stop: &Stop,
+) -> Result<ProbeResult, Error> {
+    let mut running = start(from, "probe the link", request)?;
     running.first_line(stop)?;
-    let said = running.output(stop)?;
-    serde_json::from_str(said.trim()).map_err(|error| Error::Said {
+    let output = running.output(stop)?;
+    serde_json::from_str(output.trim()).map_err(|error| Error::UnexpectedOutput {
         program: "the probe",
         why: error.to_string(),
-        said: said.chars().take(200).collect(),
+        output: output.chars().take(200).collect(),
     })
 }
 
-fn start(from: &End, what: &str, asking: &Asking) -> Result<Running, Error> {
-    let json = serde_json::to_string(asking).map_err(|error| Error::Said {
+fn start(from: &End, what: &str, request: &ProbeRequest) -> Result<Running, Error> {
+    let json = serde_json::to_string(request).map_err(|error| Error::UnexpectedOutput {
         program: "the probe",
         why: error.to_string(),
-        said: String::new(),
+        output: String::new(),
     })?;
     from.spawn_ours(what, &["tcp", "link", "ask", &json])
 }

@@ -24,7 +24,7 @@ use nightwatt_environments::guard::{self, Guard, Undo};
 use nightwatt_environments::{Common, EnvironmentConfig, KindConfig, Started, host, netns, shell};
 use nightwatt_meters::Host;
 
-pub use agent::{Counted, Question};
+pub use agent::{Counted, CounterRequest};
 pub use config::{EndConfig, EndsConfig};
 pub use running::Running;
 
@@ -139,8 +139,8 @@ impl End {
 
     /// Reads the counters of this end.
     pub fn count(&self, host: &Host, processes: &[u32]) -> Result<Counted, Error> {
-        self.ask(&Question { processes: processes.to_vec(), opened: None })?;
-        self.hear(host, processes)
+        self.send(&CounterRequest { processes: processes.to_vec(), opened: None })?;
+        self.receive(host, processes)
     }
 
     /// Waits until more connections have been opened there than it had counted before.
@@ -152,22 +152,22 @@ impl End {
                 agent::wait_for_more(opened, network, stop)
             }
             CounterSource::Agent { .. } => {
-                self.ask(&Question { processes: Vec::new(), opened: Some(opened) })?;
-                self.hear(host, &[]).map(drop)
+                self.send(&CounterRequest { processes: Vec::new(), opened: Some(opened) })?;
+                self.receive(host, &[]).map(drop)
             }
         }
     }
 
-    fn ask(&self, question: &Question) -> Result<(), Error> {
+    fn send(&self, request: &CounterRequest) -> Result<(), Error> {
         match &self.counters_from {
             CounterSource::Namespace { .. } => Ok(()),
             CounterSource::Agent { agent, .. } => {
-                agent.lock().unwrap_or_else(PoisonError::into_inner).ask(question)
+                agent.lock().unwrap_or_else(PoisonError::into_inner).send(request)
             }
         }
     }
 
-    fn hear(&self, host: &Host, processes: &[u32]) -> Result<Counted, Error> {
+    fn receive(&self, host: &Host, processes: &[u32]) -> Result<Counted, Error> {
         match &self.counters_from {
             CounterSource::Namespace { keeper, .. } => {
                 let processes = processes.iter().map(|process| Process::read(host, *process));
@@ -177,7 +177,7 @@ impl End {
                 Ok(Counted { at_ns, machine: None, network, processes })
             }
             CounterSource::Agent { agent, .. } => {
-                agent.lock().unwrap_or_else(PoisonError::into_inner).hear()
+                agent.lock().unwrap_or_else(PoisonError::into_inner).receive()
             }
         }
     }
@@ -289,11 +289,11 @@ impl Ends {
     pub fn count(&self, host: &Host, processes: [&[u32]; 2]) -> Result<[Counted; 2], Error> {
         let both = self.both();
         for (end, processes) in both.iter().zip(processes) {
-            end.ask(&Question { processes: processes.to_vec(), opened: None })?;
+            end.send(&CounterRequest { processes: processes.to_vec(), opened: None })?;
         }
-        let sender = both[0].hear(host, processes[0]);
-        // Heard in any case: it would be taken for the answer to the next question.
-        let receiver = both[1].hear(host, processes[1]);
+        let sender = both[0].receive(host, processes[0]);
+        // Received in any case: it would be taken for the reply to the next request.
+        let receiver = both[1].receive(host, processes[1]);
         Ok([sender?, receiver?])
     }
 
@@ -305,8 +305,8 @@ impl Ends {
         if self.sender.stop().is_stopped() {
             return Error::Interrupted;
         }
-        let asked = self.both().map(|end| end.count(&Host::default(), &[]));
-        let gone = asked.into_iter().find_map(|it| it.err().filter(Error::is_gone));
+        let counts = self.both().map(|end| end.count(&Host::default(), &[]));
+        let gone = counts.into_iter().find_map(|it| it.err().filter(Error::is_gone));
         gone.unwrap_or(error)
     }
 
@@ -347,8 +347,8 @@ impl End {
 /// process that keeps the network has ended, its contents are gone, or the rest is in the list behind this
 /// line: there is nothing to undo. By then another process may have its number.
 fn while_it_is_there(network: &Path, line: &str) -> Result<String, Error> {
-    let told = Error::system(format!("see which network {} is", network.display()));
-    let now = fs::read_link(network).map_err(told)?;
+    let to_error = Error::system(format!("see which network {} is", network.display()));
+    let now = fs::read_link(network).map_err(to_error)?;
     let [file, now] = [network, &now].map(|it| shell::quote(&it.display().to_string()));
     Ok(format!("[ \"$(readlink {file} 2>/dev/null)\" != {now} ] || {line}"))
 }

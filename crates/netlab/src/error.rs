@@ -53,14 +53,14 @@ pub enum Error {
     #[error(transparent)]
     Compare(#[from] nightwatt_compare::Error),
     /// A command at an end failed.
-    #[error("cannot {what}: `{command}` failed: {said}")]
+    #[error("cannot {what}: `{command}` failed: {output}")]
     Command {
         /// What it was to do.
         what: String,
         /// The line of the shell.
         command: String,
-        /// What it said.
-        said: String,
+        /// What it has printed.
+        output: String,
     },
     /// An end that is another machine does not answer any more.
     #[error(
@@ -73,14 +73,14 @@ pub enum Error {
         end: String,
     },
     /// A program says something else than it should.
-    #[error("{program} says what cannot be understood ({why}): {said}")]
-    Said {
+    #[error("{program} says what cannot be understood ({why}): {output}")]
+    UnexpectedOutput {
         /// Which.
         program: &'static str,
         /// What is wrong with it.
         why: String,
-        /// The beginning of it.
-        said: String,
+        /// The beginning of its output.
+        output: String,
     },
     /// A counter of the kernel cannot be read.
     #[error(transparent)]
@@ -137,7 +137,7 @@ impl Error {
     /// The reason of one that concerns a single run, while others may go well.
     pub(crate) fn of_one_run(self) -> Result<String, Self> {
         match self {
-            Self::Command { what, said, .. } => Ok(format!("{what}: {said}")),
+            Self::Command { what, output, .. } => Ok(format!("{what}: {output}")),
             late @ Self::TooLate => Ok(late.to_string()),
             error => Err(error),
         }

@@ -44,12 +44,12 @@ impl HelpsPlan {
     /// Can it be run at all?
     pub fn check(&self) -> Result<(), Error> {
         self.plan.check()?;
-        let told = |why: &str| Err(Error::Options(why.to_owned()));
+        let invalid = |why: &str| Err(Error::Options(why.to_owned()));
         if self.changes.is_empty() {
-            return told("nothing to try: name changes, such as tso+gso+gro");
+            return invalid("nothing to try: name changes, such as tso+gso+gro");
         }
         if !(self.margin > 0.0 && self.margin < 1.0) {
-            return told("a margin is a share of the figure, such as 0.03");
+            return invalid("a margin is a share of the figure, such as 0.03");
         }
         let unfelt = |change: &Change| {
             let why: Option<Vec<_>> =
@@ -58,7 +58,7 @@ impl HelpsPlan {
         };
         let unfelt: Option<Vec<String>> = self.changes.iter().map(unfelt).collect();
         if let Some(why) = unfelt {
-            return told(&format!("nothing to try: {}", why.join("; ")));
+            return invalid(&format!("nothing to try: {}", why.join("; ")));
         }
         Ok(())
     }

@@ -70,8 +70,8 @@ impl Offers {
         } else {
             TRY.to_owned()
         };
-        let said = end.run("try what the kernel can do to packets", &line)?;
-        let has = |word: &str| said.lines().any(|line| line == word);
+        let output = end.run("try what the kernel can do to packets", &line)?;
+        let has = |word: &str| output.lines().any(|line| line == word);
         Ok(Self {
             netem: has("netem"),
             tbf: has("tbf"),
@@ -202,8 +202,8 @@ impl Emulation {
         let all: Vec<String> = all.into_iter().flatten().collect();
         let emulated =
             if all.is_empty() { "nothing is emulated".to_owned() } else { all.join(", ") };
-        let told = std::iter::once(emulated).chain(self.remembered.iter().cloned());
-        told.collect::<Vec<String>>().join("; ")
+        let parts = std::iter::once(emulated).chain(self.remembered.iter().cloned());
+        parts.collect::<Vec<String>>().join("; ")
     }
 
     /// The lines that make it slow, lossy and long. `from` is the other end, where it is not the only one.
@@ -394,8 +394,8 @@ impl Link {
         let mut link = Self { emulation, relay: None, undos: Vec::new() };
         for end in ends.both() {
             // What undoes ours would undo theirs.
-            let said = end.run("look whether a link is there already", &looking(&end.card))?;
-            let there = said.lines().collect::<Vec<_>>().join(" and ");
+            let output = end.run("look whether a link is there already", &looking(&end.card))?;
+            let there = output.lines().collect::<Vec<_>>().join(" and ");
             if !there.is_empty() {
                 let End { name, card, .. } = end;
                 return Err(Error::Options(format!(
@@ -406,8 +406,8 @@ impl Link {
         }
         for (end, other) in [(&ends.sender, &ends.receiver), (&ends.receiver, &ends.sender)] {
             let card = &end.card;
-            let said = end.run("see what it learns of connections", &format!("cat {METRICS}"))?;
-            let saved_metrics = said.trim() == "0";
+            let output = end.run("see what it learns of connections", &format!("cat {METRICS}"))?;
+            let saved_metrics = output.trim() == "0";
             link.undos.push(ends.protect(end, &restoring(card, saved_metrics))?);
             let mut lines = format!("set -e\necho 1 >{METRICS}\n");
             lines.push_str(&link.emulation.lines(scenario, card, Some(&other.address)));
@@ -435,8 +435,8 @@ impl Link {
         if self.emulation.loss != EmulatedBy::Nftables {
             return Ok(None);
         }
-        let said = end.run("read the counters of the link", "nft -j list counters")?;
-        planted(&said).map(Some)
+        let output = end.run("read the counters of the link", "nft -j list counters")?;
+        planted(&output).map(Some)
     }
 
     /// Packets that the queue of an end's card had no room for, so far.
@@ -445,16 +445,16 @@ impl Link {
             return Ok(0);
         }
         let line = format!("tc -s -j qdisc show dev {} root", end.card);
-        let said = end.run("read the counters of the card's queue", &line)?;
-        dropped_by_queue(&said)
+        let output = end.run("read the counters of the card's queue", &line)?;
+        dropped_by_queue(&output)
     }
 
     /// Takes the link away.
     pub(crate) fn end(self, ends: &Ends, stop: &Stop) -> Result<Option<Relayed>, Error> {
         let mut relayed = None;
         if let Some(relay) = self.relay {
-            let said = relay.end(stop)?;
-            relayed = serde_json::from_str(said.trim()).ok();
+            let output = relay.end(stop)?;
+            relayed = serde_json::from_str(output.trim()).ok();
         }
         for undo in self.undos.into_iter().rev() {
             undo.now()?;
@@ -502,25 +502,25 @@ fn relay_words(
     words
 }
 
-fn dropped_by_queue(said: &str) -> Result<u64, Error> {
-    let wrong = |why: &str| Error::Said {
+fn dropped_by_queue(output: &str) -> Result<u64, Error> {
+    let wrong = |why: &str| Error::UnexpectedOutput {
         program: "tc",
         why: why.to_owned(),
-        said: said.chars().take(200).collect(),
+        output: output.chars().take(200).collect(),
     };
     let json: serde_json::Value =
-        serde_json::from_str(said).map_err(|error| wrong(&error.to_string()))?;
+        serde_json::from_str(output).map_err(|error| wrong(&error.to_string()))?;
     json[0]["drops"].as_u64().ok_or_else(|| wrong("no `drops`"))
 }
 
-fn planted(said: &str) -> Result<InjectedLoss, Error> {
-    let wrong = |why: &str| Error::Said {
+fn planted(output: &str) -> Result<InjectedLoss, Error> {
+    let wrong = |why: &str| Error::UnexpectedOutput {
         program: "nft",
         why: why.to_owned(),
-        said: said.chars().take(200).collect(),
+        output: output.chars().take(200).collect(),
     };
     let json: serde_json::Value =
-        serde_json::from_str(said).map_err(|error| wrong(&error.to_string()))?;
+        serde_json::from_str(output).map_err(|error| wrong(&error.to_string()))?;
     let all = json["nftables"].as_array().ok_or_else(|| wrong("no list"))?;
     let packets = |name: &str| {
         let counters = all.iter().map(|it| &it["counter"]);

@@ -32,7 +32,7 @@ const SEGMENT: i32 = 1472;
 const BUFFER: usize = 16 << 20;
 
 /// Nothing on the way is held up for longer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Frames that are given to the kernel at once: it takes 64 KiB.
 const AT_ONCE: usize = 44;
@@ -42,7 +42,7 @@ const STEP: Duration = Duration::from_micros(500);
 
 /// What the probe sends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asking {
+pub struct ProbeRequest {
     /// Address of the responder.
     pub target: SocketAddr,
     /// Number of questions, one after the other.
@@ -56,7 +56,7 @@ pub struct Asking {
 
 /// The result of a probe.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Probed {
+pub struct ProbeResult {
     /// Round trips of the questions that were answered, in seconds, ascending.
     pub round_trips: Vec<f64>,
     /// Questions without an answer.
@@ -85,18 +85,18 @@ pub fn answer(
     stop: &Stop,
     ready: impl FnOnce(SocketAddr) -> io::Result<()>,
 ) -> Result<(), Error> {
-    let told = || Error::system(format!("answer at {at}"));
-    let socket = socket(at).map_err(told())?;
-    socket.set_nonblocking(true).map_err(told())?;
+    let to_error = || Error::system(format!("answer at {at}"));
+    let socket = socket(at).map_err(to_error())?;
+    socket.set_nonblocking(true).map_err(to_error())?;
     // Packets that only load the link end here, unread.
-    let _sink = UdpSocket::bind(sink(at)).map_err(told())?;
-    ready(socket.local_addr().map_err(told())?).map_err(told())?;
-    let mut heard = FrameCounter::default();
+    let _sink = UdpSocket::bind(sink(at)).map_err(to_error())?;
+    ready(socket.local_addr().map_err(to_error())?).map_err(to_error())?;
+    let mut counter = FrameCounter::default();
     let mut buffer = [0; LARGEST];
     loop {
         match socket.recv_from(&mut buffer) {
             Ok((length, from)) => {
-                if let Some(answer) = heard.take(&buffer[..length]) {
+                if let Some(answer) = counter.take(&buffer[..length]) {
                     // One that is lost is asked for again.
                     let _ = socket.send_to(&answer, from);
                 }
@@ -106,35 +106,35 @@ pub fn answer(
                     return Ok(());
                 }
             }
-            Err(error) => return Err(told()(error)),
+            Err(error) => return Err(to_error()(error)),
         }
     }
 }
 
-/// Sends, and hears what came of it.
-pub fn ask(asking: &Asking, stop: &Stop) -> Result<Probed, Error> {
-    let told = || Error::system(format!("ask {}", asking.target));
+/// Sends, and returns what came of it.
+pub fn run(request: &ProbeRequest, stop: &Stop) -> Result<ProbeResult, Error> {
+    let to_error = || Error::system(format!("ask {}", request.target));
     let own: SocketAddr =
-        if asking.target.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
-    let socket = socket(own).map_err(told())?;
-    socket.connect(asking.target).map_err(told())?;
+        if request.target.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
+    let socket = socket(own).map_err(to_error())?;
+    socket.connect(request.target).map_err(to_error())?;
     // Each probe is a process with its own stream number, so its packets are counted separately.
-    let mut asker = Asker { socket, stop, number: 0, stream: std::process::id() };
-    let mut probed = asker.echoes(asking.echoes).map_err(told())?;
-    if let Some((bits_per_second, time)) = asking.load {
-        asker.socket.connect(sink(asking.target)).map_err(told())?;
-        asker.load(bits_per_second, time).map_err(told())?;
-        asker.socket.connect(asking.target).map_err(told())?;
+    let mut prober = Prober { socket, stop, number: 0, stream: std::process::id() };
+    let mut result = prober.echoes(request.echoes).map_err(to_error())?;
+    if let Some((bits_per_second, time)) = request.load {
+        prober.socket.connect(sink(request.target)).map_err(to_error())?;
+        prober.load(bits_per_second, time).map_err(to_error())?;
+        prober.socket.connect(request.target).map_err(to_error())?;
     }
-    if let Some((bits_per_second, count)) = asking.count {
-        asker.send(bits_per_second, count).map_err(told())?;
-        probed.sent = count;
-        probed.came = asker.heard().map_err(told())?.frames;
+    if let Some((bits_per_second, count)) = request.count {
+        prober.send(bits_per_second, count).map_err(to_error())?;
+        result.sent = count;
+        result.came = prober.counted().map_err(to_error())?.frames;
     }
-    if stop.is_stopped() { Err(Error::Interrupted) } else { Ok(probed) }
+    if stop.is_stopped() { Err(Error::Interrupted) } else { Ok(result) }
 }
 
-struct Asker<'a> {
+struct Prober<'a> {
     socket: UdpSocket,
     stop: &'a Stop,
     number: u64,
@@ -142,13 +142,13 @@ struct Asker<'a> {
     stream: u32,
 }
 
-impl Asker<'_> {
+impl Prober<'_> {
     /// Asks, and waits for the answer of the same number; `None` after the timeout.
     fn question(&mut self, kind: MessageKind, stream: u32) -> io::Result<Option<Message>> {
         self.number += 1;
         let message = Message { kind, stream, number: self.number, ..Message::default() };
         self.socket.send(&message.bytes())?;
-        let deadline = monotonic() + PATIENCE;
+        let deadline = monotonic() + TIMEOUT;
         let mut buffer = [0; LARGEST];
         while self.stop.readable_until(self.socket.as_fd(), deadline) == Woken::Readable {
             let length = self.socket.recv(&mut buffer)?;
@@ -160,8 +160,8 @@ impl Asker<'_> {
         Ok(None)
     }
 
-    fn echoes(&mut self, count: u32) -> io::Result<Probed> {
-        let mut probed = Probed::default();
+    fn echoes(&mut self, count: u32) -> io::Result<ProbeResult> {
+        let mut probed = ProbeResult::default();
         for _ in 0..count {
             let begin = monotonic();
             match self.question(MessageKind::Echo, 0)? {
@@ -172,8 +172,8 @@ impl Asker<'_> {
                 break;
             }
         }
-        probed.round_trips.sort_by(f64::total_cmp);
-        Ok(probed)
+        result.round_trips.sort_by(f64::total_cmp);
+        Ok(result)
     }
 
     /// Sends full frames for this time.
@@ -247,10 +247,10 @@ impl Asker<'_> {
     }
 
     /// What came of the packets that are counted. What is still on its way is waited for: a question comes behind it.
-    fn heard(&mut self) -> io::Result<Message> {
+    fn counted(&mut self) -> io::Result<Message> {
         for _ in 0..20 {
-            if let Some(heard) = self.question(MessageKind::Ask, self.stream)? {
-                return Ok(heard);
+            if let Some(reply) = self.question(MessageKind::CountRequest, self.stream)? {
+                return Ok(reply);
             }
             if self.stop.is_stopped() {
                 break;
@@ -266,8 +266,8 @@ mod tests {
 
     use super::*;
 
-    fn asker(stop: &Stop) -> Asker<'_> {
-        Asker { socket: socket(([127, 0, 0, 1], 0).into()).unwrap(), stop, number: 0, stream: 1 }
+    fn prober(stop: &Stop) -> Prober<'_> {
+        Prober { socket: socket(([127, 0, 0, 1], 0).into()).unwrap(), stop, number: 0, stream: 1 }
     }
 
     #[test]
@@ -280,10 +280,10 @@ mod tests {
         };
         // It would take an hour, however many are due at once.
         let one = |_| send(1);
-        asker(&stop).evenly(1e9, 3_600_000_000_000, Duration::from_millis(20), one).unwrap();
+        prober(&stop).evenly(1e9, 3_600_000_000_000, Duration::from_millis(20), one).unwrap();
         assert!(count.get() < 3_600_000_000_000 / 1000, "{}", count.get());
         count.set(0);
-        asker(&stop).evenly(1e9, 1000, Duration::MAX, send).unwrap();
+        prober(&stop).evenly(1e9, 1000, Duration::MAX, send).unwrap();
         assert_eq!(count.get(), 1000);
     }
 
@@ -291,24 +291,24 @@ mod tests {
     fn what_came_of_one_who_asked_before_is_not_counted_with_ours() {
         let stop = Stop::new().unwrap();
         let there = UdpSocket::bind("127.0.0.1:0").unwrap();
-        there.set_read_timeout(Some(30 * PATIENCE)).unwrap();
+        there.set_read_timeout(Some(30 * TIMEOUT)).unwrap();
         let at = there.local_addr().unwrap();
         std::thread::scope(|scope| {
             scope.spawn(move || {
-                let (mut heard, mut buffer) = (FrameCounter::default(), [0; LARGEST]);
+                let (mut counter, mut buffer) = (FrameCounter::default(), [0; LARGEST]);
                 while let Ok((length @ 1.., from)) = there.recv_from(&mut buffer) {
-                    if let Some(answer) = heard.take(&buffer[..length]) {
+                    if let Some(answer) = counter.take(&buffer[..length]) {
                         there.send_to(&answer, from).unwrap();
                     }
                 }
             });
             let came = [1, 2].map(|stream| {
-                let mut asker = Asker { stream, ..asker(&stop) };
-                asker.socket.connect(at).unwrap();
-                asker.send(1e9, 10).unwrap();
-                asker.heard().map(|heard| heard.frames)
+                let mut prober = Prober { stream, ..prober(&stop) };
+                prober.socket.connect(at).unwrap();
+                prober.send(1e9, 10).unwrap();
+                prober.counted().map(|reply| reply.frames)
             });
-            asker(&stop).socket.send_to(&[], at).unwrap();
+            prober(&stop).socket.send_to(&[], at).unwrap();
             assert_eq!(came.map(Result::unwrap), [10, 10]);
         });
     }

@@ -58,17 +58,17 @@ impl Relay {
         };
         let [first, second] = &self.namespaces;
         let cards = [card(first)?, card(second)?];
-        let told = || Error::system("relay frames");
+        let to_error = || Error::system("relay frames");
         // What waits for a deadline is woken within 50 µs of it otherwise.
         let _ = nix::sys::prctl::set_timerslack(1);
         let both =
-            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| told()(error.into()))?;
+            epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| to_error()(error.into()))?;
         for card in &cards {
             let data = epoll::EventData::new_u64(0);
             epoll::add(&both, card, data, epoll::EventFlags::IN)
-                .map_err(|error| told()(error.into()))?;
+                .map_err(|error| to_error()(error.into()))?;
         }
-        ready().map_err(told())?;
+        ready().map_err(to_error())?;
         let mut lines = self.ways.map(Line::new);
         let mut buffer = vec![0; FRAME];
         loop {
@@ -77,7 +77,7 @@ impl Relay {
                 return Ok(Relayed { ways: lines.map(|line| line.counts()) });
             }
             for (card, line) in cards.iter().zip(&mut lines) {
-                take_in(card, line, &mut buffer).map_err(told())?;
+                take_in(card, line, &mut buffer).map_err(to_error())?;
             }
             let mut opposite = cards.iter().rev();
             for line in &mut lines {

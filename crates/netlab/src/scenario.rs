@@ -42,28 +42,35 @@ pub fn published() -> Vec<Scenario> {
 
 /// A table of that form: lines that begin with `#` are comments, the first other one names the columns.
 pub fn read(name: &str, text: &str) -> Result<Vec<Scenario>, Error> {
-    let told = |line: usize, why: String| Error::Table { table: name.to_owned(), line, why };
+    let table_error = |line: usize, why: String| Error::Table { table: name.to_owned(), line, why };
     let mut lines = (1..).zip(text.lines().map(str::trim));
     let mut lines = lines.by_ref().filter(|(_, it)| !it.is_empty() && !it.starts_with('#'));
-    let (number, header) = lines.next().ok_or_else(|| told(1, "the table is empty".to_owned()))?;
+    let (number, header) =
+        lines.next().ok_or_else(|| table_error(1, "the table is empty".to_owned()))?;
     let header: Vec<&str> =
         header.trim_start_matches('\u{feff}').split(',').map(str::trim).collect();
     let place = |column: &str| {
         let found = header.iter().position(|it| *it == column);
         found.ok_or_else(|| {
-            told(number, format!("no column `{column}`: the columns are {}", COLUMNS.join(", ")))
+            table_error(
+                number,
+                format!("no column `{column}`: the columns are {}", COLUMNS.join(", ")),
+            )
         })
     };
     let places = [place(COLUMNS[0])?, place(COLUMNS[1])?, place(COLUMNS[2])?, place(COLUMNS[3])?];
     let (mut all, mut names) = (Vec::new(), BTreeSet::new());
     for (number, line) in lines {
-        let scenario = row(line, &header, places).map_err(|why| told(number, why))?;
+        let scenario = row(line, &header, places).map_err(|why| table_error(number, why))?;
         if !names.insert(scenario.name.clone()) {
-            return Err(told(number, format!("scenario `{}` is there twice", scenario.name)));
+            return Err(table_error(
+                number,
+                format!("scenario `{}` is there twice", scenario.name),
+            ));
         }
         all.push(scenario);
     }
-    if all.is_empty() { Err(told(number, "no scenario in it".to_owned())) } else { Ok(all) }
+    if all.is_empty() { Err(table_error(number, "no scenario in it".to_owned())) } else { Ok(all) }
 }
 
 /// Percent. With more hardly any connection comes about, and its time-outs are minutes.

@@ -103,9 +103,9 @@ pub struct Plan {
 impl Plan {
     /// Can it be run at all?
     pub fn check(&self) -> Result<(), Error> {
-        let told = |why: &str| Err(Error::Options(why.to_owned()));
+        let invalid = |why: &str| Err(Error::Options(why.to_owned()));
         if self.scenarios.is_empty() || self.cells.is_empty() {
-            return told(
+            return invalid(
                 "nothing to run: name a scenario, connections, segments, congestion controls",
             );
         }
@@ -115,22 +115,22 @@ impl Plan {
             return Err(Error::Options(format!("there is no figure `{main}`: one of {names}")));
         }
         if self.kernel_time.is_some() && self.ends != EndsConfig::Namespaces {
-            return told(
+            return invalid(
                 "where the time goes is asked of the CPUs of this machine (`--where`), and the ends are others: \
                  run `nightwatt tcp where` there",
             );
         }
         if self.capture && self.ends != EndsConfig::Namespaces {
-            return told(
+            return invalid(
                 "packets are captured between two networks of this machine (`--capture`), and the ends are others: \
                  run tcpdump there, and `nightwatt tcp check` on what it has written",
             );
         }
         if !(self.precision > 0.0 && self.precision.is_finite()) {
-            return told("the precision is a share above 0: 0.03 for 3 %");
+            return invalid("the precision is a share above 0: 0.03 for 3 %");
         }
         if !(self.lifetimes >= 3.0 && self.lifetimes.is_finite()) {
-            return told("a run lasts 3 mean lifetimes at least");
+            return invalid("a run lasts 3 mean lifetimes at least");
         }
         Ok(())
     }

@@ -6,8 +6,8 @@
 //! # Adding a driver
 //!
 //! One file with a `Config` and its `build`, its `pub mod` here, a line in the list in `drivers` and an arm in
-//! `is_on_this_machine` there, and an arm in `can_tell` in `risks`. ARCHITECTURE.md ("To add a controller") has the
-//! rest: settings that need checks, tests, docs.
+//! `is_on_this_machine` there, and an arm in `reports_state` in `risks`. ARCHITECTURE.md ("To add a controller") has
+//! the rest: settings that need checks, tests, docs.
 //!
 //! # Time
 //!

@@ -20,15 +20,15 @@ const OVERRIDE: Duration = Duration::from_secs(4);
 
 impl ControllerConfig {
     /// Can it tell by itself whether the server is up, as `probe = "controller"` has it do?
-    pub fn can_tell(&self) -> bool {
-        self.drivers().into_iter().any(DriverConfig::can_tell)
+    pub fn reports_state(&self) -> bool {
+        self.drivers().into_iter().any(DriverConfig::reports_state)
     }
 
     /// Is the driver that reports the state a part of the server itself? Then a question while it sleeps
     /// disturbs it.
-    pub fn asks_the_server(&self) -> bool {
-        let mut tellers = self.drivers().into_iter().filter(|driver| driver.can_tell());
-        tellers.all(|driver| matches!(driver, DriverConfig::Agent(_)))
+    pub fn state_comes_from_server(&self) -> bool {
+        let mut reporters = self.drivers().into_iter().filter(|driver| driver.reports_state());
+        reporters.all(|driver| matches!(driver, DriverConfig::Agent(_)))
     }
 
     /// Do both put the same machine to sleep, so that neither knows of who needs it by way of the other?
@@ -45,7 +45,7 @@ impl ControllerConfig {
     /// Settings that do not do what they seem to, in words. Reads the files that drivers need.
     pub fn risks(&self, probe: Option<&probe::Config>) -> Vec<String> {
         let mut risks = Vec::new();
-        if matches!(probe, Some(probe::Config::Controller)) && !self.can_tell() {
+        if matches!(probe, Some(probe::Config::Controller)) && !self.reports_state() {
             risks.push(format!(
                 "`probe = \"controller\"`, but `{}` cannot tell whether it is awake, so it never counts as \
                  awake: write `probe = \"tcp HOST:PORT\"`, or leave it out for a site",
@@ -64,13 +64,13 @@ impl ControllerConfig {
 }
 
 impl DriverConfig {
-    fn can_tell(&self) -> bool {
+    fn reports_state(&self) -> bool {
         match self {
             Self::Wol(_) => false,
             Self::Ssh(config) => config.state.is_some(),
             Self::Command(config) => config.probe.is_some(),
             Self::Gpio(config) => config.sense.is_some(),
-            Self::Simulated(config) => config.inner.as_ref().is_none_or(|it| it.can_tell()),
+            Self::Simulated(config) => config.inner.as_ref().is_none_or(|it| it.reports_state()),
             Self::Process(_)
             | Self::Agent(_)
             | Self::Systemd(_)
@@ -209,9 +209,9 @@ mod tests {
         let config = |text: &str| toml::from_str::<ControllerConfig>(text).unwrap();
         let agent = "[sleep.agent]\naddress = \"10.0.0.2\"\nkey = \"/k\"\n";
         let by_wol = config(&format!("{WOL}{agent}"));
-        assert!(by_wol.can_tell() && by_wol.asks_the_server());
+        assert!(by_wol.reports_state() && by_wol.state_comes_from_server());
         let by_host = config(&format!("[wake.libvirt]\ndomain = \"web\"\n{agent}"));
-        assert!(by_host.can_tell() && !by_host.asks_the_server());
+        assert!(by_host.reports_state() && !by_host.state_comes_from_server());
     }
 
     #[test]

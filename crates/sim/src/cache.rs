@@ -24,7 +24,7 @@ pub struct CacheSettings {
     /// Stored answers are renewed while the server is awake (`cache.warm_up`).
     pub warm_up: bool,
     /// What crawlers were sent away from is fetched too (`cache.warm_up_crawlers`).
-    pub wishes: bool,
+    pub prefetches_refused: bool,
 }
 
 impl CacheSettings {
@@ -36,7 +36,7 @@ impl CacheSettings {
             grace: rule.grace_asleep,
             bytes: rule.size_mb << 20,
             warm_up: rule.warm_up > 0,
-            wishes: rule.warm_up > 0 && rule.warm_up_crawlers,
+            prefetches_refused: rule.warm_up > 0 && rule.warm_up_crawlers,
         }
     }
 }
@@ -126,8 +126,8 @@ impl CacheModel {
     }
 
     /// Is what crawlers were sent away from fetched when the server wakes?
-    pub const fn fetches_wishes(&self) -> bool {
-        self.settings.wishes
+    pub const fn prefetches_refused(&self) -> bool {
+        self.settings.prefetches_refused
     }
 
     /// What is stored.
@@ -153,7 +153,13 @@ mod tests {
 
     fn cache(warm_up: bool) -> CacheModel {
         let (ttl, grace) = (Duration::from_mins(2), Duration::from_hours(1));
-        CacheModel::new(CacheSettings { ttl, grace, bytes: 1 << 20, warm_up, wishes: false })
+        CacheModel::new(CacheSettings {
+            ttl,
+            grace,
+            bytes: 1 << 20,
+            warm_up,
+            prefetches_refused: false,
+        })
     }
 
     fn at(minute: u64) -> Mono {

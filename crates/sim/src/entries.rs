@@ -14,7 +14,7 @@ const OVERHEAD: u64 = 2 * 1024;
 const PLAIN: (u64, u64) = (9, 10);
 
 /// How often an entry was asked for, as far as the evicting table counts it.
-const MOST_ASKED: u8 = 2;
+const MOST_REQUESTS: u8 = 2;
 
 /// Resources that are numbered, some 2 MB of numbers.
 const SLOTS: usize = 1 << 17;
@@ -151,12 +151,12 @@ struct StoredEntry {
     entry: Entry,
     /// The how-manieth to come.
     number: u32,
-    asked: u8,
+    requests: u8,
 }
 
 impl StoredEntry {
-    fn is_asked_for(&mut self) {
-        self.asked = (self.asked + 1).min(MOST_ASKED);
+    fn count_request(&mut self) {
+        self.requests = (self.requests + 1).min(MOST_REQUESTS);
     }
 }
 
@@ -164,7 +164,7 @@ impl Plain {
     #[inline]
     fn get(&mut self, slot: Slot) -> Option<Entry> {
         let place = self.places.get_mut(slot.index())?.as_mut()?;
-        place.is_asked_for();
+        place.count_request();
         Some(place.entry)
     }
 
@@ -177,11 +177,11 @@ impl Plain {
         match &mut self.places[index] {
             Some(place) => {
                 self.weight -= weight(place.entry.bytes);
-                place.is_asked_for();
+                place.count_request();
                 place.entry = entry;
             }
             empty => {
-                *empty = Some(StoredEntry { key, entry, number: self.inserted, asked: 0 });
+                *empty = Some(StoredEntry { key, entry, number: self.inserted, requests: 0 });
                 self.inserted = self.inserted.wrapping_add(1);
                 self.entries += 1;
             }
@@ -209,7 +209,7 @@ impl Plain {
         places.sort_unstable_by_key(|place| place.number);
         for place in places {
             evicting.insert(place.key, place.entry);
-            for _ in 0..place.asked {
+            for _ in 0..place.requests {
                 evicting.get(&place.key);
             }
         }

@@ -63,8 +63,8 @@ impl MirrorModel {
     }
 
     /// Whether it has an answer for this request of a client while the server sleeps.
-    pub fn answers(&self, asked: &Resource, client: u64, now: Mono) -> bool {
-        let Resource { slot, mirror: asks, .. } = *asked;
+    pub fn answers(&self, resource: &Resource, client: u64, now: Mono) -> bool {
+        let Resource { slot, mirror: mirrorable, .. } = *resource;
         if slot == Slot::NONE {
             return false;
         }
@@ -73,15 +73,15 @@ impl MirrorModel {
             Some(Held::Page | Held::Part) => true,
             None => false,
         };
-        let may = asks.if_asked_before && is_held
-            || asks.if_crawled && self.extent >= Extent::Crawled
-            || asks.if_gone && self.extent == Extent::Complete;
+        let may = mirrorable.if_requested_before && is_held
+            || mirrorable.if_crawled && self.extent >= Extent::Crawled
+            || mirrorable.if_gone && self.extent == Extent::Complete;
         may && !self.bypasses.is_bypassed(client, timestamp(now))
     }
 
     /// The server answered `client`; returns whether that changed the site.
-    pub fn answered(&mut self, asked: &Resource, client: u64, now: Mono) -> bool {
-        let Resource { slot, mirror, .. } = *asked;
+    pub fn answered(&mut self, resource: &Resource, client: u64, now: Mono) -> bool {
+        let Resource { slot, mirror, .. } = *resource;
         let held = match mirror.shows {
             Shows::Nothing => return false,
             Shows::Page => Some(Held::Page),
@@ -134,8 +134,12 @@ mod tests {
     use crate::entries::Slots;
     use crate::resource::Mirrorable;
 
-    const PAGE: Mirrorable =
-        Mirrorable { if_asked_before: true, if_crawled: true, if_gone: false, shows: Shows::Page };
+    const PAGE: Mirrorable = Mirrorable {
+        if_requested_before: true,
+        if_crawled: true,
+        if_gone: false,
+        shows: Shows::Page,
+    };
     const GONE: Mirrorable =
         Mirrorable { if_crawled: false, if_gone: true, shows: Shows::Gone, ..PAGE };
     const CHANGE: Mirrorable = Mirrorable { shows: Shows::Change, ..Mirrorable::NOTHING };
@@ -209,9 +213,14 @@ mod tests {
             1 => Just(Shows::Change),
             1 => Just(Shows::Nothing),
         ];
-        (any::<[bool; 3]>(), shows).prop_map(|([if_asked_before, if_crawled, if_gone], shows)| {
-            Mirrorable { if_asked_before, if_crawled, if_gone, shows }
-        })
+        (any::<[bool; 3]>(), shows).prop_map(
+            |([if_requested_before, if_crawled, if_gone], shows)| Mirrorable {
+                if_requested_before,
+                if_crawled,
+                if_gone,
+                shows,
+            },
+        )
     }
 
     proptest! {

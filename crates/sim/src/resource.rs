@@ -24,7 +24,7 @@ pub struct Resource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mirrorable {
     /// The mirror may answer it if its URL was asked for before.
-    pub if_asked_before: bool,
+    pub if_requested_before: bool,
     /// The mirror may answer it the first time, if it has crawled the site: the answer shows that the page
     /// exists, and its URL needs no earlier request.
     pub if_crawled: bool,
@@ -36,8 +36,12 @@ pub struct Mirrorable {
 
 impl Mirrorable {
     /// The mirror has nothing to do with it.
-    pub const NOTHING: Self =
-        Self { if_asked_before: false, if_crawled: false, if_gone: false, shows: Shows::Nothing };
+    pub const NOTHING: Self = Self {
+        if_requested_before: false,
+        if_crawled: false,
+        if_gone: false,
+        shows: Shows::Nothing,
+    };
 }
 
 /// What an answer shows of its URL.

@@ -17,7 +17,7 @@ use crate::visits::Visit;
 use crate::world::{Awakenings, Demand, Outcome, Run, World};
 
 /// Addresses remembered that crawlers asked for in vain, as many as the gateway remembers.
-const WISHES: usize = 1_024;
+const PREFETCH_QUEUE: usize = 1_024;
 
 /// The bit of the operator's own rules: no answer proves them wrong.
 const OWN_RULE: u64 = 1 << 63;
@@ -66,7 +66,7 @@ pub struct SiteRun<P> {
     /// answered stale.
     on_waking: Vec<Waiting>,
     /// What crawlers asked for in vain, if that is to be fetched.
-    wishes: VecDeque<Resource>,
+    prefetch_queue: VecDeque<Resource>,
 }
 
 /// What the server will be asked, and for whom.
@@ -86,7 +86,7 @@ impl<P: SleepPolicy> SiteRun<P> {
             wrong_rules: 0,
             seen: Awakenings::default(),
             on_waking: Vec::new(),
-            wishes: VecDeque::new(),
+            prefetch_queue: VecDeque::new(),
         }
     }
 
@@ -117,23 +117,23 @@ impl<P: SleepPolicy> SiteRun<P> {
     }
 
     /// A request, not before the last one; returns how it is answered.
-    pub fn ask(&mut self, asked: &LoggedRequest) -> Route {
+    pub fn ask(&mut self, logged: &LoggedRequest) -> Route {
         let LoggedRequest {
             number, at, visitor, visit, client, recognised, want, resource, ..
-        } = *asked;
-        let class = self.class_of(asked);
+        } = *logged;
+        let class = self.class_of(logged);
         self.run.until(at);
         self.catch_up();
         let in_cache =
-            if asked.is_pinned { Cached::Fresh } else { self.cache.lookup(&resource, at) };
-        let cached = self.or_in_mirror(in_cache, asked);
+            if logged.is_pinned { Cached::Fresh } else { self.cache.lookup(&resource, at) };
+        let cached = self.or_in_mirror(in_cache, logged);
         let request = Request { class, want, cached };
         let demand = Demand { number, at, visitor, visit, client, request, recognised };
         if class.is_admitted() && self.run.waits_for_page(visitor) {
             self.run.follow(&demand);
-            self.learn(asked);
+            self.learn(logged);
             if cached != Cached::Fresh {
-                self.asks_on_waking(asked);
+                self.queue_for_waking(logged);
             }
             return Route::Forward;
         }
@@ -143,20 +143,22 @@ impl<P: SleepPolicy> SiteRun<P> {
                 if self.answered(&Waiting { resource, client }, at) {
                     self.run.site_changed();
                 }
-                self.learn(asked);
+                self.learn(logged);
             }
             // What the mirror has is renewed by its passes.
             Route::Stale if in_cache == Cached::Nothing => {}
             Route::Hold | Route::WaitingPage | Route::Stale => {
-                self.asks_on_waking(asked);
+                self.queue_for_waking(logged);
             }
             Route::Later(_)
-                if self.cache.fetches_wishes() && cached == Cached::Nothing && resource.is_read =>
+                if self.cache.prefetches_refused()
+                    && cached == Cached::Nothing
+                    && resource.is_read =>
             {
-                if self.wishes.len() == WISHES {
-                    self.wishes.pop_front();
+                if self.prefetch_queue.len() == PREFETCH_QUEUE {
+                    self.prefetch_queue.pop_front();
                 }
-                self.wishes.push_back(resource);
+                self.prefetch_queue.push_back(resource);
             }
             _ => {}
         }
@@ -164,8 +166,8 @@ impl<P: SleepPolicy> SiteRun<P> {
     }
 
     /// The server answers it as soon as it is awake.
-    fn asks_on_waking(&mut self, asked: &LoggedRequest) {
-        let LoggedRequest { resource, client, .. } = *asked;
+    fn queue_for_waking(&mut self, logged: &LoggedRequest) {
+        let LoggedRequest { resource, client, .. } = *logged;
         if resource.mirror.shows == Shows::Change {
             self.run.site_changed();
         }
@@ -173,10 +175,10 @@ impl<P: SleepPolicy> SiteRun<P> {
     }
 
     /// What there is for a request: in the cache, or else while the server sleeps in the mirror.
-    fn or_in_mirror(&self, in_cache: Cached, asked: &LoggedRequest) -> Cached {
+    fn or_in_mirror(&self, in_cache: Cached, logged: &LoggedRequest) -> Cached {
         match (in_cache, &self.mirror) {
             (Cached::Nothing, Some(mirror))
-                if mirror.answers(&asked.resource, asked.client, asked.at) =>
+                if mirror.answers(&logged.resource, logged.client, logged.at) =>
             {
                 Cached::Stale
             }
@@ -199,17 +201,17 @@ impl<P: SleepPolicy> SiteRun<P> {
 
     /// The class that the proxy would give the client: it knows only those answers of the site that it
     /// has passed on.
-    fn class_of(&self, asked: &LoggedRequest) -> ClientClass {
-        if asked.scanner_rules & !self.wrong_rules == 0 {
-            asked.class
+    fn class_of(&self, logged: &LoggedRequest) -> ClientClass {
+        if logged.scanner_rules & !self.wrong_rules == 0 {
+            logged.class
         } else {
             ClientClass::Scanner
         }
     }
 
-    fn learn(&mut self, asked: &LoggedRequest) {
-        if asked.succeeded {
-            self.wrong_rules |= asked.scanner_rules & !OWN_RULE;
+    fn learn(&mut self, logged: &LoggedRequest) {
+        if logged.succeeded {
+            self.wrong_rules |= logged.scanner_rules & !OWN_RULE;
         }
     }
 
@@ -243,7 +245,7 @@ impl<P: SleepPolicy> SiteRun<P> {
         for waiting in std::mem::take(&mut self.on_waking) {
             self.answered(&waiting, at);
         }
-        for resource in std::mem::take(&mut self.wishes) {
+        for resource in std::mem::take(&mut self.prefetch_queue) {
             self.answered(&Waiting { resource, client: 0 }, at);
         }
     }

@@ -18,10 +18,10 @@ const HOUR: u64 = 3600;
 
 /// A page that exists.
 const PAGE: Mirrorable =
-    Mirrorable { if_asked_before: true, if_crawled: true, if_gone: false, shows: Shows::Page };
+    Mirrorable { if_requested_before: true, if_crawled: true, if_gone: false, shows: Shows::Page };
 /// A path where nothing is.
 const GONE: Mirrorable =
-    Mirrorable { if_asked_before: true, if_crawled: false, if_gone: true, shows: Shows::Gone };
+    Mirrorable { if_requested_before: true, if_crawled: false, if_gone: true, shows: Shows::Gone };
 /// A search, say.
 const OTHER: Mirrorable = Mirrorable::NOTHING;
 /// A form that was sent.

@@ -64,11 +64,11 @@ pub fn rehearse_client<'a>(
         let bytes = piece.head.len() as u64 + piece.length;
         connection.wrote(bytes);
     }
-    let mut said = 0;
+    let mut text_bytes = 0;
     for piece in pieces {
-        said += connection.read(piece, Mono::ZERO).len();
+        text_bytes += connection.read(piece, Mono::ZERO).len();
     }
-    assert!(said <= TEXT || connection.fault().is_some(), "a text is bounded");
+    assert!(text_bytes <= TEXT || connection.fault().is_some(), "a text is bounded");
     connection.ended(Mono::ZERO);
     connection.fault()
 }

@@ -85,7 +85,7 @@ pub enum Error {
     #[error("a connection of so many bytes cannot be counted; use fewer `--segments`")]
     TooLong,
     /// Connections failed in a way in which all others would fail as well, or one after another.
-    #[error("{}", gave_up(*server, *failed, *fault, said))]
+    #[error("{}", gave_up(*server, *failed, *fault, refusal))]
     GaveUp {
         /// The server.
         server: SocketAddr,
@@ -94,7 +94,7 @@ pub enum Error {
         /// The fault that ended the run, or else that of the connection started last.
         fault: Fault,
         /// The text of the server's refusal.
-        said: String,
+        refusal: String,
     },
     /// The loop itself could not wait.
     #[error("cannot wait for connections (epoll)")]
@@ -105,13 +105,13 @@ pub enum Error {
 }
 
 /// `2 connections to 127.0.0.1:5210 failed: the server refused (it has: reno); ask for what it has`.
-fn gave_up(server: SocketAddr, failed: u64, fault: Fault, said: &str) -> String {
+fn gave_up(server: SocketAddr, failed: u64, fault: Fault, refusal: &str) -> String {
     let many =
         if failed == 1 { "the connection".to_owned() } else { format!("{failed} connections") };
     let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-    let said: String = said.chars().map(printable).collect();
-    let said = if said.is_empty() { said } else { format!(" ({said})") };
-    format!("{many} to {server} failed: {fault}{said}; {}", advice(fault))
+    let refusal: String = refusal.chars().map(printable).collect();
+    let refusal = if refusal.is_empty() { refusal } else { format!(" ({refusal})") };
+    format!("{many} to {server} failed: {fault}{refusal}; {}", advice(fault))
 }
 
 /// What to try next.

@@ -59,7 +59,7 @@ pub struct Plan {
     /// Keep records of at most this many connections.
     pub records: usize,
     /// Ask the server at the end what it knows of them.
-    pub ask_server: bool,
+    pub wants_server_report: bool,
 }
 
 impl Plan {
@@ -76,7 +76,7 @@ impl Plan {
             discard: false,
             timeout: Duration::from_mins(1),
             records: 1000,
-            ask_server: true,
+            wants_server_report: true,
         }
     }
 
@@ -153,13 +153,13 @@ impl Plan {
     }
 }
 
-/// Does what the plan says. `tell` is called once a second; when it is not wanted, nothing wakes the
+/// Does what the plan says. `on_second` is called once a second; when it is not wanted, nothing wakes the
 /// loop for it.
 pub fn fetch(
     plan: &Plan,
     stop: &Stop,
-    tell: Option<&mut dyn FnMut(&Second)>,
+    on_second: Option<&mut dyn FnMut(&Second)>,
 ) -> Result<FetchReport, Error> {
     plan.check()?;
-    client::Client::new(plan, stop)?.run(tell)
+    client::Client::new(plan, stop)?.run(on_second)
 }

@@ -136,7 +136,7 @@ pub(crate) struct Tally {
     pub(crate) bytes: u64,
     faults: [u64; Fault::COUNT],
     /// What a run that is given up reports, and how telling it is.
-    telling: Option<((bool, u64), Fault)>,
+    decisive: Option<((bool, u64), Fault)>,
     /// Failed since the last one that was completed.
     pub(crate) in_vain: u64,
     pub(crate) handshake: Spread,
@@ -164,7 +164,7 @@ impl Tally {
             cut_lived: Duration::ZERO,
             bytes: 0,
             faults: [0; Fault::COUNT],
-            telling: None,
+            decisive: None,
             in_vain: 0,
             handshake: Spread::default(),
             first_byte: Spread::default(),
@@ -270,8 +270,8 @@ impl Tally {
                 // Packets of different connections overtake each other: a connection that was cut may
                 // learn of it after a later one was refused. The later one knows how things stand.
                 let rank = (fault.ends_the_run(), number);
-                if self.telling.is_none_or(|(before, _)| before <= rank) {
-                    self.telling = Some((rank, fault));
+                if self.decisive.is_none_or(|(before, _)| before <= rank) {
+                    self.decisive = Some((rank, fault));
                 }
             }
         }
@@ -303,8 +303,8 @@ impl Tally {
 
     /// The fault that explains why a run is given up: one that ends the run, or else that of the
     /// connection that was started last.
-    pub(crate) fn telling_fault(&self) -> Option<Fault> {
-        self.telling.map(|(_, fault)| fault)
+    pub(crate) fn decisive_fault(&self) -> Option<Fault> {
+        self.decisive.map(|(_, fault)| fault)
     }
 
     /// How many failed by which fault.
@@ -369,7 +369,7 @@ mod tests {
         let mut fails = |number, fault| {
             tally.start_one();
             tally.finish(number, &moments(0, 10), ms(90), 0, Some(fault), &TcpInfo::default());
-            tally.telling_fault()
+            tally.decisive_fault()
         };
         assert_eq!(fails(0, Fault::Reset), Some(Fault::Reset));
         assert_eq!(fails(2, Fault::Refused), Some(Fault::Refused));

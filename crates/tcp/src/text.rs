@@ -64,8 +64,8 @@ pub fn text(report: &FetchReport) -> String {
     if let Some(server) = &r.server {
         write_tcp(&mut text, "server", &server.session.tcp);
         let per = &server.cpu_per;
-        let told = cpu(&server.session.cpu, per.s_per_gib, per.s_per_connection);
-        let _ = writeln!(text, "server CPU   {told}");
+        let server_cpu = cpu(&server.session.cpu, per.s_per_gib, per.s_per_connection);
+        let _ = writeln!(text, "server CPU   {server_cpu}");
     }
     text
 }

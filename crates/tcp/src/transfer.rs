@@ -19,8 +19,8 @@ pub(crate) enum Moved {
 }
 
 impl Moved {
-    fn of(moved: usize, asked: usize) -> Self {
-        if moved < asked { Self::Last(moved as u64) } else { Self::Bytes(moved as u64) }
+    fn of(moved: usize, requested: usize) -> Self {
+        if moved < requested { Self::Last(moved as u64) } else { Self::Bytes(moved as u64) }
     }
 
     pub(crate) const fn bytes(self) -> u64 {
@@ -46,7 +46,7 @@ pub(crate) fn write(
     pattern: &Pattern,
 ) -> Result<Moved, Errno> {
     let body = pattern.from(piece.at, length(piece.at, piece.length));
-    let asked = piece.head.len() + body.len();
+    let requested = piece.head.len() + body.len();
     let written = if piece.head.is_empty() {
         send(socket, body, SendFlags::NOSIGNAL)
     } else if body.is_empty() {
@@ -57,7 +57,7 @@ pub(crate) fn write(
         writev(socket, &[IoSlice::new(piece.head), IoSlice::new(body)])
     };
     match written {
-        Ok(written) => Ok(Moved::of(written, asked)),
+        Ok(written) => Ok(Moved::of(written, requested)),
         Err(Errno::AGAIN) => Ok(Moved::Last(0)),
         Err(Errno::INTR) => Ok(Moved::Bytes(0)),
         Err(errno) => Err(errno),

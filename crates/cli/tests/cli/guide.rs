@@ -48,7 +48,7 @@ fn every_configuration_of_the_guide_is_a_whole_file_that_is_understood() {
             for site in &config.site {
                 let asked = site.probe.as_ref();
                 let told = site.power.as_ref().is_none_or(|power| {
-                    power.can_tell() || !matches!(asked, Some(probe::Config::Controller))
+                    power.reports_state() || !matches!(asked, Some(probe::Config::Controller))
                 });
                 assert!(told, "{heading}: {} never counts as awake", site.name);
             }

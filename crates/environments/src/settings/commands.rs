@@ -90,9 +90,9 @@ impl Commands {
         if before.as_deref() == Some(value) {
             return Ok(Set { before: value.to_owned(), undo: None });
         }
-        let told = before.clone().unwrap_or_default();
+        let previous = before.clone().unwrap_or_default();
         let with = |value: &str, line: &str| format!("value={}\n{line}", shell::quote(value));
-        let restore = with(&told, &self.restore);
+        let restore = with(&previous, &self.restore);
         let undo = guard.protect(&format!("PATH=$PATH:/usr/sbin:/sbin\n{restore}"))?;
         self.run(&with(value, &self.set), stop)?;
         if let Some(now) = self.read(stop)?
@@ -104,6 +104,6 @@ impl Commands {
                 hint: "see whether the device can do that at all (ethtool says `[fixed]`)",
             });
         }
-        Ok(Set { before: told, undo: Some(undo) })
+        Ok(Set { before: previous, undo: Some(undo) })
     }
 }

@@ -435,7 +435,7 @@ fn about_others(runs: &[Run]) -> Option<String> {
             "other processes used {beside:.2} s of CPU time while the command ran ({}). Their energy is in \
              these figures, but not in the share by CPU time. What a daemon does for the command \
              (docker, systemd-run) counts as other processes",
-            others::told(&others(runs))
+            others::busiest(&others(runs))
         )
     })
 }

@@ -67,13 +67,13 @@ fn a_program_that_hangs_or_talks_without_end_is_ended() {
         password: None,
     };
     let stop = Stop::new().unwrap();
-    let error = ipmi.ask(&stop, monotonic() + Duration::from_millis(50)).unwrap_err();
+    let error = ipmi.read_power(&stop, monotonic() + Duration::from_millis(50)).unwrap_err();
     assert!(matches!(error, MeterError::Silent { .. }), "{error}");
     let (_folder, program) = stub("exec yes");
     let error = refused(&format!("ipmi,program={}", program.display())).to_string();
     assert!(error.contains("more than a meter has to say"), "{error}");
     stop.stop();
-    assert!(ipmi.ask(&stop, Mono::NEVER).is_err(), "it does not wait when it is to end");
+    assert!(ipmi.read_power(&stop, Mono::NEVER).is_err(), "it does not wait when it is to end");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const IDLE: f64 = 0.1;
 const BESIDE: f64 = 0.1;
 
 /// Names that are told.
-const TOLD: usize = 3;
+const MOST_NAMES: usize = 3;
 
 /// A process, known by its number and when it started.
 type Key = (u32, u64);
@@ -148,12 +148,12 @@ pub fn are_busy(others_s: f64, command_s: f64, elapsed_s: f64) -> bool {
 }
 
 /// The busiest of them: `0.91 s by rustc, 0.40 s by processes that ended meanwhile`.
-pub fn told(others: &[Other]) -> String {
-    let told = others.iter().take(TOLD).map(|other| {
+pub fn busiest(others: &[Other]) -> String {
+    let names = others.iter().take(MOST_NAMES).map(|other| {
         let name = other.command.as_deref().unwrap_or("processes that ended meanwhile");
         format!("{:.2} s by {name}", other.cpu_s)
     });
-    told.collect::<Vec<_>>().join(", ")
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// How many CPUs were busy, in the mean.

@@ -13,7 +13,7 @@ use nightwatt_host::{Host, files};
 use perf_event::events::Software;
 use perf_event::{Builder, Counter};
 
-use super::{ACCURACY, FASTEST, Looked, most, refusal};
+use super::{ACCURACY, FASTEST, FoundCounters, most, refusal};
 use crate::channel::{Channel, Scope};
 use crate::error::MeterError;
 use crate::meter::{Meter, Opening, Pace, Presence, Readings, Turn};
@@ -111,8 +111,8 @@ fn counter(zone: &Zone) -> io::Result<Counter> {
 }
 
 /// The counters that count.
-fn look(host: &Host) -> Looked<Counter> {
-    let mut looked = Looked::new();
+fn look(host: &Host) -> FoundCounters<Counter> {
+    let mut found = FoundCounters::new();
     for zone in zones(host) {
         let counter = counter(&zone);
         let spec = CounterSpec {
@@ -121,13 +121,13 @@ fn look(host: &Host) -> Looked<Counter> {
             range: None,
             most: most(zone.scope),
         };
-        looked.take(Channel::counter(zone.name, zone.scope, spec, ACCURACY), counter);
+        found.take(Channel::counter(zone.name, zone.scope, spec, ACCURACY), counter);
     }
-    looked.without_still(|counter| counter.read().ok())
+    found.without_still(|counter| counter.read().ok())
 }
 
-fn presence(looked: &Looked<Counter>) -> Presence {
-    looked.presence(FOLDER, HINT, || format!("no energy events in {FOLDER}"))
+fn presence(found: &FoundCounters<Counter>) -> Presence {
+    found.presence(FOLDER, HINT, || format!("no energy events in {FOLDER}"))
 }
 
 pub(super) fn probe(host: &Host) -> Presence {
@@ -135,12 +135,12 @@ pub(super) fn probe(host: &Host) -> Presence {
 }
 
 pub(super) fn open(host: &Host, spec: &MeterSpec) -> Opening {
-    let looked = look(host);
-    if looked.channels.is_empty() {
-        return Err(refusal(spec.name(), presence(&looked)));
+    let found = look(host);
+    if found.channels.is_empty() {
+        return Err(refusal(spec.name(), presence(&found)));
     }
-    let remarks = looked.remarks(HINT);
-    Ok(Box::new(Perf { channels: looked.channels, counters: looked.counters, remarks }))
+    let remarks = found.remarks(HINT);
+    Ok(Box::new(Perf { channels: found.channels, counters: found.counters, remarks }))
 }
 
 struct Perf {

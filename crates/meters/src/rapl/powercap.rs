@@ -12,7 +12,7 @@ use nightwatt_energy::integration::Reading;
 use nightwatt_energy::wrapping_counter::CounterSpec;
 use nightwatt_host::{Host, files};
 
-use super::{ACCURACY, FASTEST, Looked, most, refusal};
+use super::{ACCURACY, FASTEST, FoundCounters, most, refusal};
 use crate::channel::{Channel, Scope};
 use crate::error::MeterError;
 use crate::meter::{Meter, Opening, Pace, Presence, Readings, Turn};
@@ -82,19 +82,19 @@ fn scope(name: &str) -> Scope {
 }
 
 /// The counters that count.
-fn look(host: &Host) -> io::Result<Looked<NumberFile>> {
-    let mut looked = Looked::new();
+fn look(host: &Host) -> io::Result<FoundCounters<NumberFile>> {
+    let mut found = FoundCounters::new();
     for zone in zones(host)? {
         let counter =
             CounterSpec { joules_per_count: 1e-6, range: zone.range, most: most(zone.scope) };
         let channel = Channel::counter(zone.name, zone.scope, counter, ACCURACY);
-        looked.take(channel, NumberFile::open(&zone.folder.join("energy_uj")));
+        found.take(channel, NumberFile::open(&zone.folder.join("energy_uj")));
     }
-    Ok(looked.without_still(|file| Some(file.read().ok()?.unsigned_abs())))
+    Ok(found.without_still(|file| Some(file.read().ok()?.unsigned_abs())))
 }
 
-fn presence(looked: &Looked<NumberFile>) -> Presence {
-    looked.presence(FOLDER, HINT, || {
+fn presence(found: &FoundCounters<NumberFile>) -> Presence {
+    found.presence(FOLDER, HINT, || {
         format!(
             "no intel-rapl zones in {FOLDER} (a virtual machine, a processor without RAPL, or the \
              module intel_rapl_msr is not loaded)"
@@ -104,18 +104,18 @@ fn presence(looked: &Looked<NumberFile>) -> Presence {
 
 pub(super) fn probe(host: &Host) -> Presence {
     match look(host) {
-        Ok(looked) => presence(&looked),
+        Ok(found) => presence(&found),
         Err(error) => Presence::Absent(format!("{FOLDER} cannot be read: {error}")),
     }
 }
 
 pub(super) fn open(host: &Host, spec: &MeterSpec) -> Opening {
-    let looked = look(host).map_err(|error| MeterError::reading(host.path(FOLDER), error))?;
-    if looked.channels.is_empty() {
-        return Err(refusal(spec.name(), presence(&looked)));
+    let found = look(host).map_err(|error| MeterError::reading(host.path(FOLDER), error))?;
+    if found.channels.is_empty() {
+        return Err(refusal(spec.name(), presence(&found)));
     }
-    let remarks = looked.remarks(HINT);
-    Ok(Box::new(Powercap { channels: looked.channels, files: looked.counters, remarks }))
+    let remarks = found.remarks(HINT);
+    Ok(Box::new(Powercap { channels: found.channels, files: found.counters, remarks }))
 }
 
 struct Powercap {

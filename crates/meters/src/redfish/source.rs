@@ -143,7 +143,7 @@ fn control(power: &Value) -> Result<Watts, String> {
 
 /// All that a chassis tells.
 #[derive(Debug, Default)]
-struct Told {
+struct PowerFigures {
     supplies: Vec<(Metrics, SupplyReading)>,
     old_supplies: Vec<SupplyReading>,
     environment: Option<(String, Watts)>,
@@ -153,29 +153,29 @@ struct Told {
     remarks: Vec<String>,
 }
 
-impl Told {
-    fn ask(service: &mut Service, chassis: &str, until: Mono) -> Result<Self, MeterError> {
+impl PowerFigures {
+    fn read(service: &mut Service, chassis: &str, until: Mono) -> Result<Self, MeterError> {
         let resource = service.get(chassis, until)?;
         let follow = |name: &str| link(&resource, &format!("/{name}")).map(str::to_owned);
-        let mut told = Self { power: follow("Power"), ..Self::default() };
-        if let Some(power) = told.power.clone()
-            && let Some(power) = told.get(service, &power, until)
+        let mut figures = Self { power: follow("Power"), ..Self::default() };
+        if let Some(power) = figures.power.clone()
+            && let Some(power) = figures.get(service, &power, until)
         {
-            told.old_supplies = said_of_old(&power);
-            told.control = control(&power).map_err(|what| told.remarks.push(what)).ok();
+            figures.old_supplies = old_readings(&power);
+            figures.control = control(&power).map_err(|what| figures.remarks.push(what)).ok();
             if power.pointer(CONTROL).is_none() {
-                told.remarks.pop();
+                figures.remarks.pop();
             }
         }
         if let Some(place) = follow("PowerSubsystem") {
-            told.ask_supplies(service, &place, until);
+            figures.read_supplies(service, &place, until);
         }
         if let Some(place) = follow("EnvironmentMetrics")
-            && let Some(metrics) = told.get(service, &place, until)
+            && let Some(metrics) = figures.get(service, &place, until)
         {
-            told.environment = watts(&metrics, ENVIRONMENT).ok().map(|watts| (place, watts));
+            figures.environment = watts(&metrics, ENVIRONMENT).ok().map(|watts| (place, watts));
         }
-        Ok(told)
+        Ok(figures)
     }
 
     /// A resource; one that cannot be read does not take others along.
@@ -184,7 +184,7 @@ impl Told {
     }
 
     /// The supplies that are there.
-    fn ask_supplies(&mut self, service: &mut Service, subsystem: &str, until: Mono) {
+    fn read_supplies(&mut self, service: &mut Service, subsystem: &str, until: Mono) {
         let Some(subsystem) = self.get(service, subsystem, until) else { return };
         let Some(collection) = link(&subsystem, "/PowerSupplies") else { return };
         let members = match service.members(collection, until) {
@@ -222,8 +222,8 @@ impl Told {
         self.control.map(|watts| ("PowerControl", watts)).into_iter().chain(environment).collect()
     }
 
-    fn said(&self) -> Vec<SupplyReading> {
-        self.supplies.iter().map(|(_, said)| said.clone()).collect()
+    fn readings(&self) -> Vec<SupplyReading> {
+        self.supplies.iter().map(|(_, reading)| reading.clone()).collect()
     }
 }
 
@@ -240,26 +240,27 @@ impl Source {
             let known = KINDS.join("`, `");
             return Err(spec.wrong(format!("`source` is one of `{known}`, and not `{other}`")));
         }
-        let mut told = Told::ask(service, chassis, until)?;
+        let mut figures = PowerFigures::read(service, chassis, until)?;
         let is_wanted = |kind: &str| wanted.is_none_or(|wanted| wanted == kind);
-        let place = if is_wanted("supplies") { told.supplies(wanted.is_some()) } else { None };
+        let place = if is_wanted("supplies") { figures.supplies(wanted.is_some()) } else { None };
         let place = place
             .or_else(|| {
-                let (place, _) = told.environment.clone().filter(|_| is_wanted("environment"))?;
+                let (place, _) =
+                    figures.environment.clone().filter(|_| is_wanted("environment"))?;
                 Some(Place::Environment(place))
             })
             .or_else(|| {
-                told.control.filter(|_| is_wanted("control"))?;
-                told.power.clone().map(Place::Control)
+                figures.control.filter(|_| is_wanted("control"))?;
+                figures.power.clone().map(Place::Control)
             });
         let places = match place {
             Some(place) => vec![place],
-            None if is_wanted("supplies") => told.each_supply(),
+            None if is_wanted("supplies") => figures.each_supply(),
             None => Vec::new(),
         };
         let chassis = last(chassis);
         let named = |place| Self { chassis: chassis.to_owned(), place };
-        let remarks = told.remarks.iter().map(|remark| format!("{chassis}: {remark}")).collect();
+        let remarks = figures.remarks.iter().map(|remark| format!("{chassis}: {remark}")).collect();
         Ok((places.into_iter().map(named).collect(), remarks))
     }
 
@@ -286,9 +287,10 @@ impl Source {
         let mut of = |metrics: &Metrics| {
             let value = service.get(&metrics.place, until)?;
             let (name, input) = (metrics.name.clone(), input(&value, INPUT));
-            let said = SupplyReading { name, number: 0, input, rating: metrics.rating };
-            let doubt = doubt(std::slice::from_ref(&said), &[]);
-            let input = doubt.map_or(said.input, |why| Err(format!("{why}: it is not believed")));
+            let reading = SupplyReading { name, number: 0, input, rating: metrics.rating };
+            let doubt = doubt(std::slice::from_ref(&reading), &[]);
+            let input =
+                doubt.map_or(reading.input, |why| Err(format!("{why}: it is not believed")));
             input.map_err(|what| service.device.nonsense(&metrics.place, &what))
         };
         let (place, watts) = match &self.place {
@@ -296,11 +298,11 @@ impl Source {
             Place::Supply(metrics) => return of(metrics),
             Place::OldSupplies { power, in_spite } => {
                 let value = service.get(power, until)?;
-                let said = said_of_old(&value);
+                let readings = old_readings(&value);
                 let others = control(&value).map(|watts| ("PowerControl", watts)).ok();
-                let doubt = doubt(&said, others.as_slice()).filter(|_| !in_spite);
+                let doubt = doubt(&readings, others.as_slice()).filter(|_| !in_spite);
                 let watts = doubt.map_or_else(
-                    || sum(&said),
+                    || sum(&readings),
                     |why| Err(format!("{why}: the supplies are not believed")),
                 );
                 (power, watts)
@@ -316,18 +318,18 @@ impl Source {
     }
 }
 
-impl Told {
+impl PowerFigures {
     /// All supplies, where all tell their input and can be believed, or the user names them.
     fn supplies(&mut self, in_spite: bool) -> Option<Place> {
-        for (said, is_old) in [(self.said(), false), (self.old_supplies.clone(), true)] {
-            if said.is_empty() {
+        for (readings, is_old) in [(self.readings(), false), (self.old_supplies.clone(), true)] {
+            if readings.is_empty() {
                 continue;
             }
-            if let Err(why) = sum(&said) {
+            if let Err(why) = sum(&readings) {
                 self.remarks.push(why);
                 continue;
             }
-            if let Some(why) = doubt(&said, &self.others()) {
+            if let Some(why) = doubt(&readings, &self.others()) {
                 self.remarks.push(format!("{why}: the supplies are not believed"));
                 if !in_spite {
                     continue;
@@ -345,19 +347,19 @@ impl Told {
 
     /// Every supply that tells its input and can be believed, as a part.
     fn each_supply(&self) -> Vec<Place> {
-        let good = |said: &SupplyReading| {
-            said.input.is_ok() && doubt(std::slice::from_ref(said), &[]).is_none()
+        let good = |supply: &SupplyReading| {
+            supply.input.is_ok() && doubt(std::slice::from_ref(supply), &[]).is_none()
         };
-        let new = self.supplies.iter().filter(|(_, said)| good(said));
+        let new = self.supplies.iter().filter(|(_, supply)| good(supply));
         let new: Vec<Place> = new.map(|(metrics, _)| Place::Supply(metrics.clone())).collect();
         if !new.is_empty() {
             return new;
         }
         let Some(power) = &self.power else { return Vec::new() };
-        let old = self.old_supplies.iter().filter(|said| good(said));
-        let place = |said: &SupplyReading| {
-            let (power, name) = (power.clone(), said.name.clone());
-            Place::OldSupply { power, name, number: said.number }
+        let old = self.old_supplies.iter().filter(|supply| good(supply));
+        let place = |supply: &SupplyReading| {
+            let (power, name) = (power.clone(), supply.name.clone());
+            Place::OldSupply { power, name, number: supply.number }
         };
         old.map(place).collect()
     }
@@ -375,7 +377,7 @@ fn rating(supply: &Value) -> Option<Watts> {
 }
 
 /// What each supply of an older `Power` says that is there.
-fn said_of_old(power: &Value) -> Vec<SupplyReading> {
+fn old_readings(power: &Value) -> Vec<SupplyReading> {
     let supplies = power["PowerSupplies"].as_array().into_iter().flatten().take(MOST_SUPPLIES);
     let there = supplies.enumerate().filter(|(_, supply)| is_there(supply));
     there
@@ -394,12 +396,12 @@ fn said_of_old(power: &Value) -> Vec<SupplyReading> {
 /// What goes into all supplies of an older `Power`; `None` unless all that are there tell it and can be
 /// believed.
 pub(crate) fn old_supplies(power: &Value) -> Option<Watts> {
-    let said = said_of_old(power);
+    let readings = old_readings(power);
     let others = control(power).map(|watts| ("PowerControl", watts)).ok();
-    if said.is_empty() || doubt(&said, others.as_slice()).is_some() {
+    if readings.is_empty() || doubt(&readings, others.as_slice()).is_some() {
         return None;
     }
-    sum(&said).ok()
+    sum(&readings).ok()
 }
 
 /// Is a supply plugged in? `Status.State`: `Absent`, where it is not.

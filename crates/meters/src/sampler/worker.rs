@@ -100,7 +100,7 @@ impl Worker {
             return Ok(woken);
         }
         let turn = Turn { stop: &self.stop, until: schedule.next() + self.interval };
-        let asked = monotonic();
+        let started = monotonic();
         let result = opened.meter.read(&turn, &mut self.readings);
         let waited = self.readings.waited;
         let answered = monotonic() - waited;
@@ -111,11 +111,11 @@ impl Worker {
                 schedule.kept(now);
                 let measured = &mut lock(&self.board).measured;
                 measured.missed = schedule.missed();
-                measured.slowest = measured.slowest.max(answered.since(asked));
+                measured.slowest = measured.slowest.max(answered.since(started));
                 Ok(woken)
             }
             Err(error) => {
-                self.hangs = answered.since(asked) >= HANGS_AFTER;
+                self.hangs = answered.since(started) >= HANGS_AFTER;
                 Err(error)
             }
         }
@@ -131,8 +131,8 @@ impl Worker {
 
     /// Waits for what the meter says next.
     fn listen(&mut self, opened: &mut Opened, about: Duration) -> Result<Woken, MeterError> {
-        let patience = (about * SILENT_AFTER).max(Duration::from_secs(5));
-        let until = monotonic() + patience;
+        let timeout = (about * SILENT_AFTER).max(Duration::from_secs(5));
+        let until = monotonic() + timeout;
         let result = opened.meter.read(&Turn { stop: &self.stop, until }, &mut self.readings);
         let silent = self.readings.is_empty();
         self.take();
@@ -141,7 +141,7 @@ impl Worker {
             return Ok(Woken::Stopped);
         }
         if silent && monotonic() >= until {
-            let (meter, seconds) = (opened.name.clone(), patience.as_secs());
+            let (meter, seconds) = (opened.name.clone(), timeout.as_secs());
             return Err(MeterError::Silent { meter, seconds });
         }
         Ok(Woken::Readable)

@@ -20,7 +20,7 @@ use nightwatt_measure::counters::{Machine, Network, Process};
 use nightwatt_measure::idle::IdleTrace;
 
 /// Connections are under way by then, or something is wrong with them, and their program says so.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Between two looks whether they are.
 pub(super) const LOOK: Duration = Duration::from_millis(5);
@@ -30,7 +30,7 @@ pub(super) const OPENED: &str = "Tcp.ActiveOpens";
 
 /// What an end is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Question {
+pub struct CounterRequest {
     /// Of these processes.
     pub processes: Vec<u32>,
     /// Once more connections than these have been opened there; or when that takes too long.
@@ -64,27 +64,27 @@ enum AgentReply {
     Failed(String),
 }
 
-/// Answers questions of standard input, a line each, until there are no more.
+/// Answers the requests of standard input, a line each, until there are no more.
 pub fn answer(
     card: &str,
-    questions: impl BufRead,
-    mut answers: impl Write,
+    requests: impl BufRead,
+    mut replies: impl Write,
     stop: &Stop,
 ) -> Result<(), Error> {
-    let told = || Error::system("answer what is asked about counters");
+    let to_error = || Error::system("answer what is asked about counters");
     let host = Host::default();
     let idle = IdleTrace::start(&host);
-    for line in questions.lines() {
-        let line = line.map_err(told())?;
+    for line in requests.lines() {
+        let line = line.map_err(to_error())?;
         let answer = match serde_json::from_str(&line) {
-            Ok(question) => match count(&host, &idle, card, &question, stop) {
+            Ok(request) => match count(&host, &idle, card, &request, stop) {
                 Ok(counted) => AgentReply::Counted(Box::new(counted)),
                 Err(error) => AgentReply::Failed(error.to_string()),
             },
             Err(error) => AgentReply::Failed(error.to_string()),
         };
-        let text = serde_json::to_string(&answer).map_err(|error| told()(error.into()))?;
-        writeln!(answers, "{text}").and_then(|()| answers.flush()).map_err(told())?;
+        let text = serde_json::to_string(&answer).map_err(|error| to_error()(error.into()))?;
+        writeln!(replies, "{text}").and_then(|()| replies.flush()).map_err(to_error())?;
     }
     Ok(())
 }
@@ -93,14 +93,14 @@ fn count(
     host: &Host,
     idle: &IdleTrace,
     card: &str,
-    question: &Question,
+    request: &CounterRequest,
     stop: &Stop,
 ) -> Result<Counted, Error> {
     let network = || Ok(Network::read(host, std::process::id(), card)?);
-    if let Some(opened) = question.opened {
+    if let Some(opened) = request.opened {
         wait_for_more(opened, network, stop)?;
     }
-    let processes = question.processes.iter().map(|process| Process::read(host, *process));
+    let processes = request.processes.iter().map(|process| Process::read(host, *process));
     let processes = processes.collect::<Result<_, _>>()?;
     let machine = Some(idle.read(host)?);
     let at_ns = monotonic().since(Mono::ZERO).as_nanos() as u64;
@@ -113,7 +113,7 @@ pub(super) fn wait_for_more(
     network: impl Fn() -> Result<Network, Error>,
     stop: &Stop,
 ) -> Result<(), Error> {
-    let late = monotonic() + PATIENCE;
+    let late = monotonic() + TIMEOUT;
     while network()?.protocol(OPENED) <= opened && monotonic() < late {
         stop.wait_until(monotonic() + LOOK);
         if stop.is_stopped() {
@@ -128,8 +128,8 @@ pub(super) fn wait_for_more(
 pub(super) struct Agent {
     end: String,
     child: Child,
-    questions: Option<ChildStdin>,
-    answers: BufReader<ChildStdout>,
+    requests: Option<ChildStdin>,
+    replies: BufReader<ChildStdout>,
     stop: Stop,
 }
 
@@ -142,7 +142,7 @@ impl Agent {
         card: &str,
         stop: &Stop,
     ) -> Result<Self, Error> {
-        let told = || Error::system(format!("ask the {end} for its counters"));
+        let to_error = || Error::system(format!("ask the {end} for its counters"));
         let words = [program, "tcp", "link", "count", "--card", card];
         let mut child = place
             .command(&format!("exec {}", shell::join(words)))
@@ -151,46 +151,46 @@ impl Agent {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(told())?;
-        let broken = || told()(io::ErrorKind::BrokenPipe.into());
-        let questions = Some(child.stdin.take().ok_or_else(broken)?);
-        let answers = BufReader::new(child.stdout.take().ok_or_else(broken)?);
-        let agent = Self { end: end.to_owned(), child, questions, answers, stop: stop.clone() };
+            .map_err(to_error())?;
+        let broken = || to_error()(io::ErrorKind::BrokenPipe.into());
+        let requests = Some(child.stdin.take().ok_or_else(broken)?);
+        let replies = BufReader::new(child.stdout.take().ok_or_else(broken)?);
+        let agent = Self { end: end.to_owned(), child, requests, replies, stop: stop.clone() };
         Ok(agent)
     }
 
-    /// Asks; [`hear`](Self::hear) gives the answer.
-    pub(super) fn ask(&mut self, question: &Question) -> Result<(), Error> {
+    /// Sends a request; [`receive`](Self::receive) returns the reply.
+    pub(super) fn send(&mut self, request: &CounterRequest) -> Result<(), Error> {
         let gone = Error::Gone { end: self.end.clone() };
-        let Some(pipe) = &mut self.questions else { return Err(gone) };
-        let told = Error::system(format!("ask the {} for its counters", self.end));
-        let text = serde_json::to_string(question).map_err(|error| told(error.into()))?;
+        let Some(pipe) = &mut self.requests else { return Err(gone) };
+        let to_error = Error::system(format!("ask the {} for its counters", self.end));
+        let text = serde_json::to_string(request).map_err(|error| to_error(error.into()))?;
         writeln!(pipe, "{text}").and_then(|()| pipe.flush()).map_err(|_| gone)
     }
 
-    /// Waits for the answer. A machine that is gone is noticed by ssh.
-    pub(super) fn hear(&mut self) -> Result<Counted, Error> {
-        let fd = self.answers.get_ref().as_fd();
-        if self.answers.buffer().is_empty()
+    /// Waits for the reply. A machine that is gone is noticed by ssh.
+    pub(super) fn receive(&mut self) -> Result<Counted, Error> {
+        let fd = self.replies.get_ref().as_fd();
+        if self.replies.buffer().is_empty()
             && self.stop.readable_until(fd, Mono::NEVER) == Woken::Stopped
         {
             return Err(Error::Interrupted);
         }
         let mut line = String::new();
-        let read = self.answers.read_line(&mut line);
+        let read = self.replies.read_line(&mut line);
         if read.is_err() || line.is_empty() {
             return Err(Error::Gone { end: self.end.clone() });
         }
         let what = format!("read the counters of the {}", self.end);
         match serde_json::from_str(&line) {
             Ok(AgentReply::Counted(counted)) => Ok(*counted),
-            Ok(AgentReply::Failed(said)) => {
-                Err(Error::Command { what, command: "nightwatt tcp link count".to_owned(), said })
+            Ok(AgentReply::Failed(output)) => {
+                Err(Error::Command { what, command: "nightwatt tcp link count".to_owned(), output })
             }
-            Err(error) => Err(Error::Said {
+            Err(error) => Err(Error::UnexpectedOutput {
                 program: "nightwatt tcp link count",
                 why: error.to_string(),
-                said: line.chars().take(200).collect(),
+                output: line.chars().take(200).collect(),
             }),
         }
     }
@@ -198,8 +198,8 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It ends with its questions; where it is gone, so is what we spoke through.
-        drop(self.questions.take());
+        // It ends with its requests; where it is gone, so is what we spoke through.
+        drop(self.requests.take());
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -211,20 +211,20 @@ mod tests {
 
     #[test]
     fn each_question_has_an_answer_and_a_wrong_one_does_not_end_it() {
-        let own = Question { processes: vec![std::process::id()], opened: None };
-        let none = Question { processes: vec![u32::MAX], opened: None };
+        let own = CounterRequest { processes: vec![std::process::id()], opened: None };
+        let none = CounterRequest { processes: vec![u32::MAX], opened: None };
         let lines = [&own, &none].map(|it| serde_json::to_string(it).unwrap()).join("\n");
-        let (mut said, stop) = (Vec::new(), Stop::new().unwrap());
-        answer("lo", format!("x\n{lines}\n").as_bytes(), &mut said, &stop).unwrap();
-        let said = String::from_utf8(said).unwrap();
-        let answers: Vec<AgentReply> =
-            said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let (mut output, stop) = (Vec::new(), Stop::new().unwrap());
+        answer("lo", format!("x\n{lines}\n").as_bytes(), &mut output, &stop).unwrap();
+        let output = String::from_utf8(output).unwrap();
+        let replies: Vec<AgentReply> =
+            output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let [AgentReply::Failed(_), AgentReply::Counted(counted), AgentReply::Failed(why)] =
-            &answers[..]
+            &replies[..]
         else {
-            panic!("{said}")
+            panic!("{output}")
         };
-        assert!(counted.machine.as_ref().is_some_and(|it| it.cpus > 0), "{said}");
+        assert!(counted.machine.as_ref().is_some_and(|it| it.cpus > 0), "{output}");
         assert_eq!(counted.processes.len(), 1);
         assert!(why.contains("/proc/4294967295"), "{why}");
     }

@@ -40,8 +40,8 @@ pub(super) fn start(
             Error::Options(format!("the {name} has no route to the other end: name its `card`"))
         })?;
         let program = carry(name, &started, end, program, false)?;
-        let ask = "PATH=$PATH:/usr/sbin:/sbin; ip link show dev";
-        let line = format!("{ask} {} >/dev/null && id -u", shell::quote(&card));
+        let show_card = "PATH=$PATH:/usr/sbin:/sbin; ip link show dev";
+        let line = format!("{show_card} {} >/dev/null && id -u", shell::quote(&card));
         let user = running::succeed(started.command(&line), &format!("look at the {name}"), &line)?;
         let agent = start_agent(name, &started, &program, &card, stop)?;
         let is_behind_ssh = !end.is_here();
@@ -110,12 +110,12 @@ impl Route {
         let other = other.ok_or_else(|| Error::Options("no address".to_owned()))?;
         let line = format!("PATH=$PATH:/usr/sbin:/sbin ip -o route get {}", shell::quote(other));
         running::succeed(from.command(&line), "find the route to the other end", &line)
-            .map(|said| Self::read(&said))
+            .map(|output| Self::read(&output))
     }
 
     /// As `ip -o route get` writes it.
-    fn read(said: &str) -> Self {
-        let words: Vec<&str> = said.split_whitespace().collect();
+    fn read(output: &str) -> Self {
+        let words: Vec<&str> = output.split_whitespace().collect();
         let behind = |name: &str| {
             let at = words.iter().position(|word| *word == name)?;
             words.get(at + 1).map(|word| (*word).to_owned())
@@ -165,8 +165,8 @@ pub(super) fn start_agent(
     stop: &Stop,
 ) -> Result<Agent, Error> {
     let mut agent = Agent::start(end, started.place(), program, card, stop)?;
-    agent.ask(&super::Question::default())?;
-    agent.hear()?;
+    agent.send(&super::CounterRequest::default())?;
+    agent.receive()?;
     Ok(agent)
 }
 

@@ -38,12 +38,12 @@ impl EndsConfig {
 impl End {
     /// An error if one of these programs is missing there.
     pub(crate) fn need(&self, what: &'static str, programs: &[Program]) -> Result<(), Error> {
-        let said = self.run("look for programs", &looking(programs))?;
+        let output = self.run("look for programs", &looking(programs))?;
         let place = match &self.counters_from {
             CounterSource::Namespace { .. } => "this machine".to_owned(),
             CounterSource::Agent { .. } => format!("the {}", self.name),
         };
-        check(what, place, programs, &said)
+        check(what, place, programs, &output)
     }
 }
 
@@ -57,19 +57,25 @@ fn looking(programs: &[Program]) -> String {
 }
 
 /// An error if this line has printed any.
-fn check(what: &'static str, place: String, programs: &[Program], said: &str) -> Result<(), Error> {
-    let is_missing = |(name, _): &&Program| said.lines().any(|line| line == *name);
+fn check(
+    what: &'static str,
+    place: String,
+    programs: &[Program],
+    output: &str,
+) -> Result<(), Error> {
+    let is_missing = |(name, _): &&Program| output.lines().any(|line| line == *name);
     let missing: Vec<&Program> = programs.iter().filter(is_missing).collect();
     if missing.is_empty() {
         return Ok(());
     }
-    let told = missing.iter().map(|(name, package)| format!("`{name}` (Debian package {package})"));
+    let names =
+        missing.iter().map(|(name, package)| format!("`{name}` (Debian package {package})"));
     let mut packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
     packages.dedup();
     Err(Error::Missing {
         what,
         place,
-        programs: told.collect::<Vec<_>>().join(" and no "),
+        programs: names.collect::<Vec<_>>().join(" and no "),
         packages: packages.join(" "),
     })
 }

@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::Error;
 
 /// Bytes of a program's output that go into an error message.
-const SAID: usize = 400;
+const LONGEST_EXCERPT: usize = 400;
 
 /// Of a process number, which the shell says before it becomes the program.
 const NUMBER: &str = "echo $$; ";
@@ -36,8 +36,12 @@ pub(super) fn succeed_with(
     if output.status.success() {
         return Ok(text(&output.stdout));
     }
-    let said = text(&[output.stdout, output.stderr].concat());
-    Err(Error::Command { what: what.to_owned(), command: line.to_owned(), said: beginning(&said) })
+    let output = text(&[output.stdout, output.stderr].concat());
+    Err(Error::Command {
+        what: what.to_owned(),
+        command: line.to_owned(),
+        output: beginning(&output),
+    })
 }
 
 /// The shell becomes the program, so that its process number is the one we know.
@@ -46,7 +50,7 @@ fn line(before: &str, words: &[String]) -> String {
 }
 
 fn beginning(text: &str) -> String {
-    text.trim().chars().take(SAID).collect()
+    text.trim().chars().take(LONGEST_EXCERPT).collect()
 }
 
 /// A program that runs. Dropped, it is killed.
@@ -88,10 +92,10 @@ impl Running {
         command.process_group(0);
         let mut running = Self::spawn_command(command, what)?;
         let number = running.first_line(stop)?;
-        let process = number.parse().map_err(|_| Error::Said {
+        let process = number.parse().map_err(|_| Error::UnexpectedOutput {
             program: "the shell there",
             why: "no process number".to_owned(),
-            said: beginning(&number),
+            output: beginning(&number),
         })?;
         running.there = Some(RemoteProcess { place: at.clone(), process });
         Ok(running)
@@ -103,15 +107,16 @@ impl Running {
     }
 
     fn spawn_command(mut command: Command, what: &str) -> Result<Self, Error> {
-        let told = || Error::system(what);
-        let errors = tempfile::tempfile().map_err(told())?;
+        let to_error = || Error::system(what);
+        let errors = tempfile::tempfile().map_err(to_error())?;
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(errors.try_clone().map_err(told())?)
+            .stderr(errors.try_clone().map_err(to_error())?)
             .spawn()
-            .map_err(told())?;
-        let stdout = child.stdout.take().ok_or_else(|| told()(io::ErrorKind::BrokenPipe.into()))?;
+            .map_err(to_error())?;
+        let stdout =
+            child.stdout.take().ok_or_else(|| to_error()(io::ErrorKind::BrokenPipe.into()))?;
         let stdout = BufReader::new(stdout);
         Ok(Self { what: what.to_owned(), child, stdout, errors, ended: false, there: None })
     }
@@ -162,17 +167,17 @@ impl Running {
         let status = self.child.wait().map_err(Error::system(&self.what))?;
         self.ended = true;
         let failed = (!status.success()).then(|| self.failed_with(&status.to_string()));
-        let text = String::from_utf8(text).map_err(|error| Error::Said {
+        let text = String::from_utf8(text).map_err(|error| Error::UnexpectedOutput {
             program: "a program of ours",
             why: error.to_string(),
-            said: self.what.clone(),
+            output: self.what.clone(),
         });
         Ok((text?, failed))
     }
 
     /// Tells it to end, and waits for that; gives what else it has printed.
     pub fn end(self, stop: &Stop) -> Result<String, Error> {
-        self.tell_to_end();
+        self.terminate();
         self.output(stop)
     }
 
@@ -183,7 +188,7 @@ impl Running {
 
     /// Tells it to end, and gives what it has complained of. What it prints must be read meanwhile.
     pub fn complaints(mut self) -> Result<String, Error> {
-        self.tell_to_end();
+        self.terminate();
         let status = self.child.wait().map_err(Error::system(&self.what))?;
         self.ended = true;
         if status.success() {
@@ -193,7 +198,7 @@ impl Running {
         }
     }
 
-    fn tell_to_end(&self) {
+    fn terminate(&self) {
         if let Some(there) = &self.there {
             there.signal("TERM");
         } else if let Some(process) = Pid::from_raw(self.child.id().cast_signed()) {
@@ -203,10 +208,10 @@ impl Running {
     }
 
     fn complained(&mut self) -> String {
-        let mut said = String::new();
+        let mut output = String::new();
         let _ = io::Seek::rewind(&mut self.errors);
-        let _ = self.errors.read_to_string(&mut said);
-        said
+        let _ = self.errors.read_to_string(&mut output);
+        output
     }
 
     /// It has ended too early.
@@ -216,11 +221,11 @@ impl Running {
 
     /// The same where it is known how, for one that does not say it.
     fn failed_with(&mut self, how: &str) -> Error {
-        let said = beginning(&self.complained());
+        let output = beginning(&self.complained());
         Error::Command {
             what: self.what.clone(),
             command: format!("process {}", self.child.id()),
-            said: if said.is_empty() { how.to_owned() } else { said },
+            output: if output.is_empty() { how.to_owned() } else { output },
         }
     }
 }
@@ -252,9 +257,9 @@ mod tests {
                 Running::spawn_command(command, "try").unwrap().result(&stop).unwrap();
             (text, failed.map(|it| it.of_one_run().unwrap()))
         };
-        let told = |text: &str, why: Option<&str>| (text.to_owned(), why.map(str::to_owned));
-        assert_eq!(result("echo x"), told("x\n", None));
-        assert_eq!(result("echo x; exit 3"), told("x\n", Some("try: exit status: 3")));
-        assert_eq!(result("echo y >&2; exit 3"), told("", Some("try: y")));
+        let printed = |text: &str, why: Option<&str>| (text.to_owned(), why.map(str::to_owned));
+        assert_eq!(result("echo x"), printed("x\n", None));
+        assert_eq!(result("echo x; exit 3"), printed("x\n", Some("try: exit status: 3")));
+        assert_eq!(result("echo y >&2; exit 3"), printed("", Some("try: y")));
     }
 }

@@ -273,13 +273,13 @@ impl LinkHelps {
         &mut self,
         plan: &HelpsPlan,
         comparisons: &[Comparison],
-        looked: &[Result<Duration, String>],
+        pilot_lengths: &[Result<Duration, String>],
     ) {
         let run = self.changes.len();
-        self.expects(plan, comparisons, &vec![0.0; looked.len()]);
+        self.expects(plan, comparisons, &vec![0.0; pilot_lengths.len()]);
         for (change, it) in self.changes.iter_mut().skip(run).zip(comparisons) {
             change.end = Some(End::GivenUp);
-            change.failures.extend(looked[it.cell].clone().err());
+            change.failures.extend(pilot_lengths[it.cell].clone().err());
         }
     }
 

@@ -30,9 +30,9 @@ pub(super) fn all(
     let mut helps = Helps { plan, lab };
     let mut outcome = Ok(());
     for (place, scenario) in plan.plan.scenarios.iter().enumerate() {
-        let mut report_progress = |news: StepProgress| {
+        let mut report_progress = |step: StepProgress| {
             let of = (place, plan.plan.scenarios.len());
-            let StepProgress { what, progress, left, run } = news;
+            let StepProgress { what, progress, left, run } = step;
             report_progress(&StudyProgress {
                 scenario: &scenario.name,
                 of,
@@ -157,7 +157,7 @@ impl Helps<'_> {
             let refused = match self.lab.pilot(cell, &words) {
                 Ok((_, fetched)) => unpolled(&fetched, &ready.cards.now()[1].driver),
                 Err(error) => match self.lab.ends.explained(error) {
-                    Error::Command { said, .. } => Some(said),
+                    Error::Command { output, .. } => Some(output),
                     error => return Err(error),
                 },
             };
@@ -206,7 +206,7 @@ impl Helps<'_> {
         report_progress: &mut ReportProgress<'_>,
     ) -> Result<(), Error> {
         let plan = self.plan;
-        let looked = self.lengths(ready, report_progress)?;
+        let pilot_lengths = self.lengths(ready, report_progress)?;
         let all = (0..plan.plan.cells.len()).flat_map(|cell| {
             possible.iter().map(move |change| Comparison { change: *change, cell })
         });
@@ -214,19 +214,20 @@ impl Helps<'_> {
             |it: &Comparison| plan.changes[it.change].unfelt(&plan.plan.cells[it.cell]).is_none();
         let all = all.filter(is_felt);
         // Of which nothing came at the first look is not run; the others are.
-        let (comparisons, not_run): (Vec<_>, Vec<_>) = all.partition(|it| looked[it.cell].is_ok());
+        let (comparisons, not_run): (Vec<_>, Vec<_>) =
+            all.partition(|it| pilot_lengths[it.cell].is_ok());
         let length = |it: &Result<Duration, String>| it.as_ref().copied().unwrap_or_default();
-        let lengths: Vec<Duration> = looked.iter().map(length).collect();
+        let lengths: Vec<Duration> = pilot_lengths.iter().map(length).collect();
         let seconds: Vec<f64> = lengths.iter().map(Duration::as_secs_f64).collect();
         link.expects(plan, &comparisons, &seconds);
         if comparisons.is_empty() {
-            link.gives_up(plan, &not_run, &looked);
+            link.gives_up(plan, &not_run, &pilot_lengths);
             return Ok(());
         }
         let found = link.link.clone().unwrap_or_default();
         link.seen = Some(ScenarioReport::of(&link.scenario, &link.emulation, found));
-        let told = |error: ExperimentError| Error::Options(error.to_string());
-        let mut experiment = Experiment::new(plan.design(&comparisons)).map_err(told)?;
+        let to_error = |error: ExperimentError| Error::Options(error.to_string());
+        let mut experiment = Experiment::new(plan.design(&comparisons)).map_err(to_error)?;
         let mut run_state = RunState { idle: None, spent: Duration::ZERO, comparisons, lengths };
         let mut ended = Ok(());
         while let Some(step) = experiment.next_run() {
@@ -252,11 +253,11 @@ impl Helps<'_> {
                 link.changes[place.comparison].failures.push(why.clone());
             }
             let Step { block, cell, attempt, .. } = step;
-            experiment.done(Done { block, cell, attempt, outcome }).map_err(told)?;
+            experiment.done(Done { block, cell, attempt, outcome }).map_err(to_error)?;
             run_state.spent += monotonic().since(began);
         }
         link.conclude(&experiment, plan.margin);
-        link.gives_up(plan, &not_run, &looked);
+        link.gives_up(plan, &not_run, &pilot_lengths);
         ended
     }
 
@@ -297,11 +298,11 @@ impl Helps<'_> {
         let next = Next { scenario, change, cell, is_on, length, idle: &idle };
         match self.one(ready, &next, seen) {
             Ok(run) => {
-                let run_told = serde_json::json!({
+                let run_json = serde_json::json!({
                     "scenario": scenario.name, "change": change, "state": state, "cell": cell,
                     "block": step.block, "run": run,
                 });
-                report_progress(StepProgress { run: Some(run_told), ..now(&what) });
+                report_progress(StepProgress { run: Some(run_json), ..now(&what) });
                 let report = &mut changes[place.comparison];
                 report.cards[place.environment] = Some(ready.cards.now().clone());
                 Ok(keep(report, step, state, run, &plan.plan.main))
@@ -336,7 +337,7 @@ impl Helps<'_> {
             return Err(Error::Command {
                 what,
                 command: "ethtool".to_owned(),
-                said: no.why.clone(),
+                output: no.why.clone(),
             });
         }
         let words = if is_on { change.words(scenario, cell.connections) } else { Vec::new() };

@@ -1,4 +1,4 @@
-//! What the two ends of a probe say to each other, and what the answering one keeps in mind. Pure.
+//! Messages between the two ends of a probe, and what the answering one keeps in mind. Pure.
 
 /// Length of a message; packets that only load the link are filled up behind it.
 pub(super) const LENGTH: usize = 28;
@@ -13,8 +13,8 @@ pub(super) enum MessageKind {
     Echo,
     /// To be counted.
     Load,
-    /// To be told what was counted.
-    Ask,
+    /// The number of counted packets.
+    CountRequest,
     /// Nothing.
     Discard,
 }
@@ -38,7 +38,7 @@ impl Message {
         let kind = match self.kind {
             MessageKind::Echo => 1_u32,
             MessageKind::Load => 2,
-            MessageKind::Ask => 3,
+            MessageKind::CountRequest => 3,
             MessageKind::Discard => 4,
         };
         bytes[4..8].copy_from_slice(&kind.to_be_bytes());
@@ -58,7 +58,7 @@ impl Message {
         let kind = match word(4) {
             1 => MessageKind::Echo,
             2 => MessageKind::Load,
-            3 => MessageKind::Ask,
+            3 => MessageKind::CountRequest,
             4 => MessageKind::Discard,
             _ => return None,
         };
@@ -86,7 +86,7 @@ impl FrameCounter {
                 *self = Self { stream: message.stream, frames: before + 1 };
                 None
             }
-            MessageKind::Ask => {
+            MessageKind::CountRequest => {
                 let frames = if self.stream == message.stream { self.frames } else { 0 };
                 Some(Message { frames, ..message }.bytes())
             }
@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn messages_are_read_back_and_others_are_not_read() {
-        let message = Message { kind: MessageKind::Ask, stream: 7, number: 1 << 40, frames: 2 };
+        let message =
+            Message { kind: MessageKind::CountRequest, stream: 7, number: 1 << 40, frames: 2 };
         assert_eq!(Message::read(&message.bytes()), Some(message));
         assert_eq!(Message::read(&message.bytes()[..LENGTH - 1]), None);
         let mut other = message.bytes();
@@ -114,18 +115,22 @@ mod tests {
 
     #[test]
     fn packets_are_counted_by_stream_and_only_the_latest_is_kept() {
-        let mut heard = FrameCounter::default();
+        let mut counter = FrameCounter::default();
         for stream in [5, 6] {
             let load = Message { kind: MessageKind::Load, stream, ..Message::default() };
             for _ in 0..11 {
-                assert_eq!(heard.take(&load.bytes()), None);
+                assert_eq!(counter.take(&load.bytes()), None);
             }
         }
-        let ask =
-            |stream| Message { kind: MessageKind::Ask, stream, number: 9, ..Message::default() };
-        let answer = Message::read(&heard.take(&ask(6).bytes()).unwrap()).unwrap();
+        let ask = |stream| Message {
+            kind: MessageKind::CountRequest,
+            stream,
+            number: 9,
+            ..Message::default()
+        };
+        let answer = Message::read(&counter.take(&ask(6).bytes()).unwrap()).unwrap();
         assert_eq!((answer.frames, answer.number), (11, 9));
-        let other = Message::read(&heard.take(&ask(5).bytes()).unwrap()).unwrap();
+        let other = Message::read(&counter.take(&ask(5).bytes()).unwrap()).unwrap();
         assert_eq!(other.frames, 0);
     }
 }

@@ -131,13 +131,13 @@ impl Breakdown {
 
     /// The energy of each category in that of a connection, largest first; `None` if unknown.
     pub(super) fn energy_text(&self) -> Option<String> {
-        let told = |it: &Estimate| {
+        let text = |it: &Estimate| {
             let half = it.half_width.map(|half| format!(" ± {}", with_prefix(half, "J")));
             with_prefix(it.mean, "J") + &half.unwrap_or_default()
         };
-        let changing = format!("scheduler + ACPI + IRQ {}: ", told(&self.changing_energy?));
+        let changing = format!("scheduler + ACPI + IRQ {}: ", text(&self.changing_energy?));
         let each = largest_first(&self.os, |it| it.energy);
-        let each = each.iter().map(|(name, energy)| format!("{name} {}", told(energy)));
+        let each = each.iter().map(|(name, energy)| format!("{name} {}", text(energy)));
         Some(changing + &each.collect::<Vec<_>>().join(", "))
     }
 

@@ -8,10 +8,10 @@ use serde::Serialize;
 use super::Error;
 use super::lab::{Lab, ReadyLink};
 use crate::capture::{Captured, Capturing, ROWS};
-use crate::check::ask;
+use crate::check::probe_from;
 use crate::ends::{Running, programs};
 use crate::link::{EmulatedBy, FULL_PAYLOAD, InjectedLoss};
-use crate::probe::Asking;
+use crate::probe::ProbeRequest;
 use nightwatt_measure::counters::Network;
 
 /// Where questions are answered that come behind all else on the link.
@@ -127,9 +127,9 @@ impl Lab<'_> {
     /// Waits until nothing is under way: a question and its answer come behind all else, in both directions.
     fn settle(&self) -> Result<(), Error> {
         let target = self.address()?;
-        let asking = Asking { target, echoes: ECHOES, load: None, count: None };
+        let request = ProbeRequest { target, echoes: ECHOES, load: None, count: None };
         for _ in 0..TRIES {
-            let probed = ask(&self.ends.receiver, &asking, self.stop)?;
+            let probed = probe_from(&self.ends.receiver, &request, self.stop)?;
             if !probed.round_trips.is_empty() {
                 return Ok(());
             }
@@ -137,7 +137,7 @@ impl Lab<'_> {
         Err(Error::Command {
             what: "compare a capture".to_owned(),
             command: format!("ask {target}"),
-            said: "no question was answered over the link".to_owned(),
+            output: "no question was answered over the link".to_owned(),
         })
     }
 
@@ -162,23 +162,24 @@ impl Lab<'_> {
         Ok(StartedCapture { capturing, before: [before, self.around(ready)?] })
     }
 
-    /// Puts it beside what others have counted; `said` is what `tcp fetch` has printed.
+    /// Puts it beside what others have counted; `output` is what `tcp fetch` has printed.
     pub(super) fn end_capture(
         &self,
         begun: StartedCapture,
         ready: &ReadyLink,
-        said: &str,
+        output: &str,
     ) -> Result<CaptureComparison, Error> {
         self.settle()?;
         let [earlier, before] = &begun.before;
         let least = self.around(ready)?.since(before);
         let captured = begun.capturing.end(&self.ends.receiver, self.stop)?;
         let counted = Counted { least, most: self.around(ready)?.since(earlier) };
-        let fetched = serde_json::from_str(said.trim()).map_err(|error| Error::Said {
-            program: "nightwatt tcp fetch",
-            why: error.to_string(),
-            said: said.chars().take(200).collect(),
-        })?;
+        let fetched =
+            serde_json::from_str(output.trim()).map_err(|error| Error::UnexpectedOutput {
+                program: "nightwatt tcp fetch",
+                why: error.to_string(),
+                output: output.chars().take(200).collect(),
+            })?;
         Ok(compare_with_counters(&captured, &counted, &fetched, ready.joins()))
     }
 }

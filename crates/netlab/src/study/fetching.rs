@@ -53,11 +53,11 @@ impl Lab<'_> {
     /// Waits for the end of a run, and gives what it says of itself, also as it has said it. Where a
     /// connection has failed the figures of all are not those of whole ones: the run has failed, by this.
     pub(super) fn fetched(&self, fetching: Running) -> Result<(Fetched, String), Error> {
-        let (said, failed) = fetching.result(self.stop)?;
-        let fetched = read(&said, failed)?;
+        let (output, failed) = fetching.result(self.stop)?;
+        let fetched = read(&output, failed)?;
         match fetched.failures() {
             Some(why) => Err(connections_failed(why)),
-            None => Ok((fetched, said)),
+            None => Ok((fetched, output)),
         }
     }
 
@@ -81,8 +81,8 @@ impl Lab<'_> {
     pub(crate) fn pilot(&self, cell: &Cell, words: &[String]) -> Result<(f64, Fetched), Error> {
         for times in PILOTS {
             let fetching = self.fetching(How { cell, words, length: times * PILOT })?;
-            let (said, failed) = fetching.result(self.stop)?;
-            let fetched = read(&said, failed)?;
+            let (output, failed) = fetching.result(self.stop)?;
+            let fetched = read(&output, failed)?;
             if fetched.completed == 0
                 && let Some(why) = fetched.failures()
             {
@@ -95,17 +95,17 @@ impl Lab<'_> {
         Err(Error::Command {
             what: "the first look".to_owned(),
             command: "nightwatt tcp fetch".to_owned(),
-            said: format!("nothing came of {}, however long it was tried", cell.text()),
+            output: format!("nothing came of {}, however long it was tried", cell.text()),
         })
     }
 }
 
 /// What it has printed is whole although connections have failed, and it with them; else it has said why.
-fn read(said: &str, failed: Option<Error>) -> Result<Fetched, Error> {
-    Fetched::read(said).map_err(|unread| failed.unwrap_or(unread))
+fn read(output: &str, failed: Option<Error>) -> Result<Fetched, Error> {
+    Fetched::read(output).map_err(|unread| failed.unwrap_or(unread))
 }
 
 fn connections_failed(why: String) -> Error {
     let (what, command) = ("fetch".to_owned(), "nightwatt tcp fetch".to_owned());
-    Error::Command { what, command, said: why }
+    Error::Command { what, command, output: why }
 }

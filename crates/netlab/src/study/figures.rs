@@ -60,10 +60,10 @@ pub struct Lifetimes {
 impl Fetched {
     /// From what the program has printed.
     pub fn read(text: &str) -> Result<Self, Error> {
-        serde_json::from_str(text.trim()).map_err(|error| Error::Said {
+        serde_json::from_str(text.trim()).map_err(|error| Error::UnexpectedOutput {
             program: "nightwatt tcp fetch",
             why: error.to_string(),
-            said: text.chars().take(200).collect(),
+            output: text.chars().take(200).collect(),
         })
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// What is to be said of the energy of wake-ups, where the rest is a model's; are they counted?
 pub(crate) fn about_waking(joules: Option<f64>, counts: bool) -> Option<String> {
-    let said = match (joules, counts) {
+    let remark = match (joules, counts) {
         (Some(_), true) => return None,
         (Some(_), false) => {
             "nothing is added for wake-ups in spite of `--wake-energy`: this kernel counts no entries into idle \
@@ -17,7 +17,7 @@ pub(crate) fn about_waking(joules: Option<f64>, counts: bool) -> Option<String> 
              puts yours in that place, and `nightwatt calibrate wakeups` finds it out"
         }
     };
-    Some(said.to_owned())
+    Some(remark.to_owned())
 }
 
 /// Why the tracepoint of rest is not counted on this machine.
@@ -42,7 +42,7 @@ pub(crate) fn about_frequency(settings: &BTreeMap<String, String>) -> Option<Str
 }
 
 /// Who asks the CPUs what runs there wakes those that rest.
-pub(crate) const ABOUT_ASKING: &str = "the CPUs were asked what runs there (`--where`): that wakes those that \
+pub(crate) const ABOUT_CPU_QUERIES: &str = "the CPUs were asked what runs there (`--where`): that wakes those that \
      rest, of which the idle machine has more, so wake-ups and energy beyond idle are too low; of `--where` take \
      shares, and those two from a study without it";
 

@@ -247,15 +247,15 @@ impl ScenarioReport {
         }
         for cell in &self.cells {
             let load = cell.cell.text();
-            let mut say = |text: String| blocks.push(Text::from(format!("{load}: {text}")).into());
+            let mut add = |text: String| blocks.push(Text::from(format!("{load}: {text}")).into());
             if let Some(times) = &cell.kernel_time {
-                say(times.text());
+                add(times.text());
                 times.energy_text().into_iter().for_each(|energy| {
-                    say(format!("energy of a connection, by what CPUs did beyond idle: {energy}"));
+                    add(format!("energy of a connection, by what CPUs did beyond idle: {energy}"));
                 });
             }
             let captures = cell.runs.iter().filter_map(|run| run.capture.as_ref());
-            CaptureComparison::text(captures).into_iter().for_each(say);
+            CaptureComparison::text(captures).into_iter().for_each(add);
         }
         let wanted = &self.scenario;
         Section::new(format!("Scenario {}: {}", wanted.name, wanted.text()), blocks)

@@ -14,7 +14,7 @@ use super::captured::CaptureComparison;
 use super::estimate::Estimate;
 use super::figures::{FIGURES, Figures};
 use super::kernel_time::{self, KernelTimeReport};
-use super::notes::{ABOUT_ASKING, about_frequency, about_waking, below_idle, unpowered};
+use super::notes::{ABOUT_CPU_QUERIES, about_frequency, about_waking, below_idle, unpowered};
 use super::{Cell, Plan};
 use crate::cards::{Card, Refusal};
 use crate::check::CheckResult;
@@ -175,10 +175,10 @@ impl Run {
     }
 
     /// Keeps what was captured of it.
-    pub(super) fn captured(&mut self, books: CaptureComparison) {
-        let told = books.disagreements.iter().map(|it| format!("capture: {it}"));
-        self.disagreements.extend(told);
-        self.capture = Some(books);
+    pub(super) fn captured(&mut self, comparison: CaptureComparison) {
+        let disagreements = comparison.disagreements.iter().map(|it| format!("capture: {it}"));
+        self.disagreements.extend(disagreements);
+        self.capture = Some(comparison);
     }
 }
 
@@ -277,7 +277,7 @@ impl Report {
         self.notes.extend(about_frequency(&self.settings));
         let cells = || self.scenarios.iter().flat_map(|it| &it.cells);
         if cells().any(|cell| cell.kernel_time.is_some() && cell.figures.contains_key("energy")) {
-            self.notes.push(ABOUT_ASKING.to_owned());
+            self.notes.push(ABOUT_CPU_QUERIES.to_owned());
         }
         for it in &self.scenarios {
             let name = &it.scenario.name;
@@ -310,8 +310,9 @@ impl Report {
                 let what = cell.cell.text();
                 let below = cell.figures.get("energy").and_then(|it| below_idle(it.mean));
                 self.notes.extend(below.map(|why| format!("scenario {name}, {what}: {why}")));
-                let asked = warned(&cell.runs).map(|why| format!("scenario {name}, {what}: {why}"));
-                self.notes.extend(asked);
+                let warning =
+                    warned(&cell.runs).map(|why| format!("scenario {name}, {what}: {why}"));
+                self.notes.extend(warning);
                 let odd = disagreeing(&cell.runs.iter().collect::<Vec<_>>());
                 self.notes.extend(odd.map(|odd| format!("scenario {name}, {what}: {odd}")));
                 self.notes.extend(
@@ -330,8 +331,8 @@ impl Report {
         for (it, cell) in
             self.scenarios.iter().flat_map(|it| it.cells.iter().map(move |cell| (it, cell)))
         {
-            let told = cell.runs.iter().filter_map(|run| run.kernel_time.as_ref());
-            for line in told.flat_map(|it| kernel_time::folded(it).lines()) {
+            let kernel_times = cell.runs.iter().filter_map(|run| run.kernel_time.as_ref());
+            for line in kernel_times.flat_map(|it| kernel_time::folded(it).lines()) {
                 let Some((stack, time)) = line.rsplit_once(' ') else { continue };
                 let stack = format!("scenario {};{};{stack}", it.scenario.name, cell.cell.text());
                 *found.entry(stack).or_default() += time.parse::<u64>().unwrap_or(0);
@@ -364,10 +365,10 @@ impl Report {
 
 /// The number of runs with warnings about where the time went, with the first warning.
 fn warned(runs: &[Run]) -> Option<String> {
-    let told = runs.iter().filter_map(|run| run.kernel_time.as_ref());
-    let told = told.filter_map(|it| kernel_time::warnings(it).first());
-    let first = told.clone().next()?;
-    Some(format!("`--where`, in {} of {} runs: {first}", told.count(), runs.len()))
+    let kernel_times = runs.iter().filter_map(|run| run.kernel_time.as_ref());
+    let warnings = kernel_times.filter_map(|it| kernel_time::warnings(it).first());
+    let first = warnings.clone().next()?;
+    Some(format!("`--where`, in {} of {} runs: {first}", warnings.count(), runs.len()))
 }
 
 /// The number of runs in which a consistency check failed, with the first one that did.

@@ -56,9 +56,9 @@ pub(super) fn all(
     report.notes.extend(lab.idle_trace.refused.as_deref().map(about_tracing));
     let mut outcome = Ok(());
     for (place, scenario) in plan.scenarios.iter().enumerate() {
-        let mut report_progress = |news: StepProgress| {
+        let mut report_progress = |step: StepProgress| {
             let of = (place, plan.scenarios.len());
-            let StepProgress { what, progress, left, run } = news;
+            let StepProgress { what, progress, left, run } = step;
             report_progress(&StudyProgress {
                 scenario: &scenario.name,
                 of,
@@ -68,8 +68,8 @@ pub(super) fn all(
                 run,
             });
         };
-        let (told, ended) = lab.scenario(scenario, &mut report_progress);
-        report.scenarios.extend(told);
+        let (scenario_report, ended) = lab.scenario(scenario, &mut report_progress);
+        report.scenarios.extend(scenario_report);
         if let Err(error) = ended {
             outcome = Err(lab.ends.explained(error));
             break;
@@ -118,8 +118,8 @@ impl Lab<'_> {
         self.plan.cells.iter().for_each(|cell| report.cell(cell));
         // Of which nothing came at the first look is not run; the others are.
         let (mut places, mut lengths) = (Vec::new(), Vec::new());
-        for (place, looked) in self.lengths(report_progress)?.into_iter().enumerate() {
-            match looked {
+        for (place, length) in self.lengths(report_progress)?.into_iter().enumerate() {
+            match length {
                 Ok(length) => {
                     places.push(place);
                     lengths.push(length);
@@ -170,10 +170,10 @@ impl Lab<'_> {
             let how = How { cell, words: &[], length: lengths[step.cell] };
             let outcome = match self.one(ready, how, &still, report) {
                 Ok(run) => {
-                    let run_told = serde_json::json!({
+                    let run_json = serde_json::json!({
                         "scenario": scenario.name, "cell": cell, "block": step.block, "run": run,
                     });
-                    report_progress(StepProgress { run: Some(run_told), ..now(&cell.text()) });
+                    report_progress(StepProgress { run: Some(run_json), ..now(&cell.text()) });
                     report.push(place, run, &self.plan.main)
                 }
                 // It is kept with its reason, and tried again.
@@ -286,8 +286,8 @@ impl Lab<'_> {
             return Ok(self.counted(ready, how, idle, report)?.0);
         }
         let begun = self.begin_capture(ready)?;
-        let (mut run, said) = self.counted(ready, how, idle, report)?;
-        run.captured(self.end_capture(begun, ready, &said)?);
+        let (mut run, output) = self.counted(ready, how, idle, report)?;
+        run.captured(self.end_capture(begun, ready, &output)?);
         Ok(run)
     }
 
@@ -319,7 +319,7 @@ impl Lab<'_> {
         let watched = kernel_time::during(watching, &[fetch], || self.watch(length, look))?;
         let (([first, last], lasted, channels), kernel_time) = watched;
         let ended_before = fetching.has_ended();
-        let (fetched, said) = self.fetched(fetching)?;
+        let (fetched, output) = self.fetched(fetching)?;
         if ended_before {
             return Err(Error::TooLate);
         }
@@ -352,7 +352,7 @@ impl Lab<'_> {
             kernel_time,
             shares,
         };
-        Ok((run, said))
+        Ok((run, output))
     }
 }
 

@@ -60,7 +60,7 @@ impl UrlRules {
             *self.known(index, logged.target) = KnownUrl { rule, is_counted: true };
         }
         Mirrorable {
-            if_asked_before: rule.if_asked,
+            if_requested_before: rule.if_asked,
             if_crawled: rule.if_linked && exists,
             if_gone: rule.if_new && holds == Some(StatusKind::Gone),
             shows: if is_get && rule.if_asked { shows(logged, holds) } else { Shows::Nothing },

@@ -154,7 +154,7 @@ fn compare(row: &ConnectionRow, record: &FetchedRecord, client_sends: bool) -> C
     let pair = |capture: u64, name: &str| Pair { capture, kernel: figure(sender, name) };
     // A client reads its kernel's figures before it closes, so a FIN that it had to repeat is in none of them;
     // a server reads them when its own FIN has been acknowledged, and there it is.
-    let not_told = if client_sends { counts.fin_segments } else { 0 };
+    let unreported = if client_sends { counts.fin_segments } else { 0 };
     // Bytes in flight when it was cut off have gone past the capture, and reached no program.
     let arrived = figure(receiver, "bytes_received").filter(|_| record.fault.is_none());
     let mut compared = Compared {
@@ -162,7 +162,7 @@ fn compare(row: &ConnectionRow, record: &FetchedRecord, client_sends: bool) -> C
         port: row.client.port(),
         at: row.at,
         retransmitted_segments: pair(
-            counts.retransmitted_segments - not_told,
+            counts.retransmitted_segments - unreported,
             "retransmitted_segments",
         ),
         retransmitted_bytes: pair(counts.retransmitted_bytes, "retransmitted_bytes"),

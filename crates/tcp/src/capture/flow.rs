@@ -274,10 +274,10 @@ impl Flow {
             return Why::TimeOut;
         }
         let known = self.recovery.filter(|(_, point)| seq < *point).map(|(why, _)| why);
-        let asked_for = self.sacked.is_some_and(|sacked| sacked > seq) || self.duplicates >= 3;
+        let is_requested = self.sacked.is_some_and(|sacked| sacked > seq) || self.duplicates >= 3;
         match known {
             Some(why) => why,
-            None if asked_for => Why::Fast,
+            None if is_requested => Why::Fast,
             None if end == self.next => Why::Probe,
             None => Why::Unclear,
         }

@@ -22,7 +22,7 @@ const DRAIN: u64 = 1024 * 1024;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    Asked,
+    AwaitingRequest,
     /// The request is read; the driver has yet to say whether it is done.
     Deciding,
     Sending,
@@ -48,7 +48,11 @@ pub(crate) struct ServerConnection {
 
 impl ServerConnection {
     pub(crate) const fn new() -> Self {
-        Self { state: State::Asked, incoming: Incoming::new(u64::MAX), out: Outgoing::NONE }
+        Self {
+            state: State::AwaitingRequest,
+            incoming: Incoming::new(u64::MAX),
+            out: Outgoing::NONE,
+        }
     }
 
     pub(crate) fn next(&self) -> Next<'_> {
@@ -64,7 +68,7 @@ impl ServerConnection {
     pub(crate) fn read(&mut self, bytes: &[u8]) -> Option<Request> {
         let fits = self.incoming.feed(bytes);
         match self.state {
-            State::Asked => return self.asked(),
+            State::AwaitingRequest => return self.read_request(),
             State::Receiving => self.taken(fits),
             State::Draining | State::Refusing | State::Written { refused: true } => {
                 if self.incoming.at() > DRAIN {
@@ -84,7 +88,7 @@ impl ServerConnection {
         self.taken(fits);
     }
 
-    fn asked(&mut self) -> Option<Request> {
+    fn read_request(&mut self) -> Option<Request> {
         if !may_begin(self.incoming.head()) {
             self.state = State::Over(Some(Fault::NotNightwatt));
             return None;
@@ -211,8 +215,8 @@ impl ServerConnection {
     }
 
     /// Is the request still to come?
-    pub(crate) fn is_asked(&self) -> bool {
-        self.state == State::Asked
+    pub(crate) fn awaits_request(&self) -> bool {
+        self.state == State::AwaitingRequest
     }
 
     /// From which position of the client's stream on what is read next is nothing but the pattern.
@@ -259,7 +263,7 @@ mod tests {
         let mut connection = ServerConnection::new();
         let bytes = request.to_bytes();
         assert_eq!(connection.read(&bytes[..30]), None);
-        assert!(connection.is_asked());
+        assert!(connection.awaits_request());
         assert_eq!(connection.read(&bytes[30..]), Some(*request));
         connection.accept(request);
         connection

@@ -58,8 +58,8 @@ pub(super) struct Client<'a> {
     /// Nothing stalls before this.
     earliest: Mono,
     /// The text of the first refusal, and whose it is.
-    said: Vec<u8>,
-    said_to: Option<u32>,
+    refusal: Vec<u8>,
+    refused_place: Option<u32>,
     /// What our side sends with.
     congestion: Name,
     ended: Option<Ended>,
@@ -86,8 +86,8 @@ impl<'a> Client<'a> {
             start,
             opening: 0,
             earliest: Mono::NEVER,
-            said: Vec::with_capacity(TEXT),
-            said_to: None,
+            refusal: Vec::with_capacity(TEXT),
+            refused_place: None,
             congestion: Name::default(),
             ended: None,
         })
@@ -96,13 +96,13 @@ impl<'a> Client<'a> {
     /// Until all is over.
     pub(super) fn run(
         mut self,
-        mut tell: Option<&mut dyn FnMut(&Second)>,
+        mut on_second: Option<&mut dyn FnMut(&Second)>,
     ) -> Result<FetchReport, Error> {
         let before = Usage::now();
         self.start = monotonic();
         self.tally.begin(self.start);
         let end = self.plan.until.time.map_or(Mono::NEVER, |time| self.start + time);
-        let mut told = None;
+        let mut reported = None;
         while self.ended.is_none() {
             let to_start = self.start_some();
             if self.ended.is_some() {
@@ -114,7 +114,7 @@ impl<'a> Client<'a> {
                 break;
             }
             let mut deadline = end.min(self.earliest);
-            if tell.is_some() {
+            if on_second.is_some() {
                 deadline = deadline.min(self.tally.second_ends());
             }
             let may_start = to_start && self.opening < OPENING;
@@ -122,14 +122,14 @@ impl<'a> Client<'a> {
             self.turn(deadline)?;
             let now = monotonic();
             self.tally.pass(now);
-            // Who has told it to end is told no more.
+            // A caller that has ended it gets no more reports.
             if self.ended.is_none()
-                && let Some(tell) = tell.as_mut()
-                && self.tally.latest != told
+                && let Some(on_second) = on_second.as_mut()
+                && self.tally.latest != reported
                 && let Some(second) = &self.tally.latest
             {
-                tell(second);
-                told = self.tally.latest;
+                on_second(second);
+                reported = self.tally.latest;
             }
             if now >= end && self.ended.is_none() {
                 self.ended = Some(Ended::Time);
@@ -327,9 +327,9 @@ impl<'a> Client<'a> {
         } else {
             let bytes = self.buffer.bytes(length);
             let text = slot.connection.read(bytes, now);
-            if !text.is_empty() && *self.said_to.get_or_insert(place) == place {
-                let room = TEXT.saturating_sub(self.said.len()).min(text.len());
-                self.said.extend_from_slice(&text[..room]);
+            if !text.is_empty() && *self.refused_place.get_or_insert(place) == place {
+                let room = TEXT.saturating_sub(self.refusal.len()).min(text.len());
+                self.refusal.extend_from_slice(&text[..room]);
             }
             if self.plan.verify && !verified(&slot.connection, at, bytes, &self.pattern) {
                 slot.connection.fail(Fault::Corrupt);
@@ -410,16 +410,17 @@ impl<'a> Client<'a> {
 
     fn report(mut self, lasted: Duration, used: &Usage) -> Result<FetchReport, Error> {
         let ended = self.ended.unwrap_or(Ended::Done);
-        let said = String::from_utf8_lossy(&self.said).into_owned();
+        let refusal = String::from_utf8_lossy(&self.refusal).into_owned();
         if self.tally.completed == 0
             && self.tally.failed > 0
-            && let Some(fault) = self.tally.telling_fault()
+            && let Some(fault) = self.tally.decisive_fault()
         {
             let (server, failed) = (self.plan.server, self.tally.failed);
-            return Err(Error::GaveUp { server, failed, fault, said });
+            return Err(Error::GaveUp { server, failed, fault, refusal });
         }
-        let asked = self.plan.ask_server && self.tally.started > 0;
-        let server = if asked { result::ask(self.plan, self.session) } else { None };
+        let wants_report = self.plan.wants_server_report && self.tally.started > 0;
+        let server =
+            if wants_report { result::request_report(self.plan, self.session) } else { None };
         let own = (self.plan.direction == Direction::Send).then_some(self.congestion);
         Ok(result::of(self.plan, &mut self.tally, ended, lasted, used, own, server))
     }

@@ -164,16 +164,16 @@ pub(super) fn of(
     lasted: Duration,
     used: &Usage,
     own: Option<Name>,
-    asked: Option<FetchedReport>,
+    server_report: Option<FetchedReport>,
 ) -> FetchReport {
-    let theirs = asked.iter().flat_map(|asked| &asked.records);
+    let theirs = server_report.iter().flat_map(|report| &report.records);
     let theirs: BTreeMap<u32, &ServerRecord> =
         theirs.map(|record| (record.number, record)).collect();
     let mut records = std::mem::take(&mut tally.records);
     for record in &mut records {
         record.server_tcp = theirs.get(&(record.number as u32)).map(|record| record.tcp);
     }
-    let congestion = own.or(asked.as_ref().map(|asked| asked.session.congestion));
+    let congestion = own.or(server_report.as_ref().map(|report| report.session.congestion));
     let congestion = congestion.filter(|name| !name.is_none());
     let seconds = lasted.as_secs_f64();
     let rate = |number: u64| if seconds > 0.0 { number as f64 / seconds } else { 0.0 };
@@ -206,7 +206,7 @@ pub(super) fn of(
         lifetimes: tally.lifetime.classes(),
         cpu: CpuReport::of(*used, tally.bytes, tally.completed, plan.bytes),
         tcp: tally.tcp,
-        server: asked.map(|FetchedReport { session, bytes, .. }| {
+        server: server_report.map(|FetchedReport { session, bytes, .. }| {
             let cpu = CpuReport::of(session.cpu, session.bytes, session.completed, plan.bytes);
             let cpu_per =
                 CpuPer { s_per_gib: cpu.s_per_gib, s_per_connection: cpu.s_per_connection };
@@ -224,7 +224,7 @@ fn longest(records: u64) -> u64 {
 }
 
 /// Asks the server what it knows; `None` if it does not say.
-pub(super) fn ask(plan: &Plan, session: u64) -> Option<FetchedReport> {
+pub(super) fn request_report(plan: &Plan, session: u64) -> Option<FetchedReport> {
     let mut stream = TcpStream::connect_timeout(&plan.server, plan.timeout).ok()?;
     stream.set_read_timeout(Some(plan.timeout)).ok()?;
     stream.set_write_timeout(Some(plan.timeout)).ok()?;

@@ -28,10 +28,10 @@ use crate::usage::Usage;
 use crate::wire::{ANSWER, REQUEST, Request, RequestKind, ServerAnswer, Status};
 
 /// Clients let in between two looks at the others.
-const KNOCKS: usize = 256;
+const ACCEPT_BATCH: usize = 256;
 
 /// How long a report waits for connections whose end has not been seen.
-const PATIENCE: Duration = Duration::from_secs(2);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A report on its way: the fixed part, and then records as they stand in the ring.
 #[derive(Clone, Copy)]
@@ -151,7 +151,7 @@ impl Loop {
     }
 
     fn let_in(&mut self) -> Result<(), Error> {
-        for _ in 0..KNOCKS {
+        for _ in 0..ACCEPT_BATCH {
             let now = monotonic();
             match self.listener.accept(&self.reactor, now)? {
                 Accepted::None => break,
@@ -277,11 +277,11 @@ impl Loop {
         let bytes = self.buffer.bytes(length);
         let verifies = request.is_some_and(|request| request.verify);
         let at = slot.connection.pattern_at().filter(|_| verifies);
-        let asked = slot.connection.read(bytes);
+        let received = slot.connection.read(bytes);
         if at.is_some_and(|at| !self.pattern.matches(at, bytes)) {
             slot.connection.fail(Fault::Corrupt);
         }
-        if let Some(request) = asked {
+        if let Some(request) = received {
             self.decide(place, &request, length);
         }
         length
@@ -344,7 +344,7 @@ impl Loop {
         slot.request = Some(*request);
         slot.connection.accept(request);
         slot.report = Some(Box::new(Report {
-            waits: Some(now + PATIENCE),
+            waits: Some(now + REPORT_TIMEOUT),
             session: SessionReport::default(),
             records: 0,
             pieces: 0,
@@ -352,7 +352,7 @@ impl Loop {
             at: 0,
         }));
         self.waiting += 1;
-        self.earliest = self.earliest.min(now + PATIENCE);
+        self.earliest = self.earliest.min(now + REPORT_TIMEOUT);
         if self.sessions.is_quiet(request.session) {
             self.begin_report(place);
         }
@@ -473,7 +473,7 @@ impl Loop {
 
     /// When a connection is given up, or its report waits no longer.
     fn deadline(&self, slot: &Slot) -> Mono {
-        if slot.connection.is_asked() {
+        if slot.connection.awaits_request() {
             return slot.begun + self.plan.request_timeout;
         }
         let waits = slot.report.as_ref().and_then(|report| report.waits);

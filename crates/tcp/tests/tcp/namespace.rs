@@ -46,7 +46,7 @@ fn planted_loss_is_found_and_retransmits_are_those_that_the_kernel_counts() {
         let mut plan = Plan { direction, ..serving.plan(20, 3000) };
         plan.verify = true;
         // Its connection would be subject to loss as well, and not counted.
-        plan.ask_server = false;
+        plan.wants_server_report = false;
         plan.options.congestion = nightwatt_tcp::wire::Name::new("reno").unwrap();
         let report = fetched(&plan);
         assert_eq!((report.completed, report.failed), (20, 0), "{report:?}");
@@ -80,7 +80,7 @@ fn short_connections_do_not_use_up_the_ports_and_too_many_at_once_are_told_so() 
         let mut plan = Plan { direction, ..serving.plan(10, 1) };
         // Twenty times as many as there are ports, well within the minute of TIME_WAIT.
         plan.until = Until { count: Some(2000), time: None };
-        plan.ask_server = false;
+        plan.wants_server_report = false;
         let report = fetched(&plan);
         assert_eq!((report.completed, report.failed), (2000, 0), "{:?}", report.faults);
     }

@@ -195,7 +195,7 @@ fn plan(args: &Args) -> Result<Plan, Failure> {
         discard: how.discard,
         timeout: how.timeout,
         records: args.found.records as usize,
-        ask_server: !args.found.client_only,
+        wants_server_report: !args.found.client_only,
         ..Plan::new(server)
     })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Subcommand, ValueHint};
 use nightwatt_netlab::ends::agent;
-use nightwatt_netlab::probe::{self, Asking};
+use nightwatt_netlab::probe::{self, ProbeRequest};
 use nightwatt_netlab::relay::{LinkEmulation, Relay};
 
 use crate::ExitStatus;
@@ -102,12 +102,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
                 .map_err(|it| super::lab::failure(&it))?;
         }
         LinkStep::Ask { asking } => {
-            let asking: Asking = serde_json::from_str(asking).map_err(|error| {
+            let request: ProbeRequest = serde_json::from_str(asking).map_err(|error| {
                 Failure::because("what is to be asked is no JSON object of that form", &error)
                     .into_usage()
             })?;
             say("ready").map_err(|error| Failure::because("cannot say that it begins", &error))?;
-            let probed = probe::ask(&asking, &stop).map_err(|it| super::lab::failure(&it))?;
+            let probed = probe::run(&request, &stop).map_err(|it| super::lab::failure(&it))?;
             output::say_json(&probed)?;
         }
     }
