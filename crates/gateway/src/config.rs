@@ -41,6 +41,7 @@ mod tls;
 mod udp;
 mod waiting_texts;
 mod webhook;
+mod wrong_value;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -50,7 +51,7 @@ use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use nightwatt_httpcache::Rules;
-use nightwatt_policy::scenario::{BadValue, Scenario, Server, SlaRule};
+use nightwatt_policy::scenario::{Scenario, Server, SlaRule};
 use nightwatt_power::{ControllerConfig, probe};
 use nightwatt_traffic::classifier::ClassifierConfig;
 use serde::Deserialize;
@@ -97,6 +98,7 @@ pub use self::tls::{CertificateConfig, Hsts, TlsConfig};
 pub use self::udp::{UdpConfig, UdpKeeps, UdpWakeOn};
 pub use self::waiting_texts::WaitingTexts;
 pub use self::webhook::{EventKind, WebhookConfig};
+use self::wrong_value::{Wrong, wrong};
 use crate::error::ConfigError;
 
 /// The whole file.
@@ -340,7 +342,7 @@ impl Config {
         config
             .read_other_files(odd)
             .and_then(|()| config.check_folders())
-            .map_err(|(key, message)| ConfigError::value(&name, &text, &key, message))?;
+            .map_err(|it| ConfigError::value(&name, &text, &it.key, it.text))?;
         Ok(config)
     }
 
@@ -348,7 +350,7 @@ impl Config {
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let mut config: Self = toml::from_str(text)
             .map_err(|error| ConfigError::syntax::<Self>(name, text, &error))?;
-        config.check().map_err(|(key, message)| ConfigError::value(name, text, &key, message))?;
+        config.check().map_err(|it| ConfigError::value(name, text, &it.key, it.text))?;
         listening::check(&config)
             .map_err(|(keys, message)| ConfigError::clash(name, text, &keys, message))?;
         config.place_acme();
@@ -370,7 +372,7 @@ impl Config {
         let read = read_holidays(&mut self.scenario, odd);
         read.map_err(|text| holidays::wrong(&text))?;
         for (index, site) in self.site.iter_mut().enumerate() {
-            site.read_files(odd).map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+            site.read_files(odd).map_err(|it| it.within(format_args!("site.{index}")))?;
         }
         self.gather_authorities();
         if let Some(tls) = &mut self.tls {
@@ -395,7 +397,7 @@ impl Config {
         Cow::Owned(Scenario { sla, ..scenario.clone() })
     }
 
-    /// Checks what types cannot express. Errors are (dotted key, what is wrong and what would be right).
+    /// Checks what types cannot express.
     fn check(&self) -> Result<(), Wrong> {
         // Without a site there is nothing to answer by HTTP; but with a gate, another proxy may serve it.
         let needs_http = !self.site.is_empty() || self.containers.is_some();
@@ -416,11 +418,10 @@ impl Config {
         self.cache.disk.as_ref().map_or(Ok(()), DiskConfig::check)?;
         self.admin.as_ref().map_or(Ok(()), AdminConfig::check)?;
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
-        self.scenario.check().map_err(|bad| of_scenario("scenario", &bad))?;
+        self.scenario.check().map_err(|bad| Wrong::from(bad).within("scenario"))?;
         let mut taken = HashSet::new();
         for (index, machine) in self.machine.iter().enumerate() {
-            let checked = machine.check(&mut taken);
-            checked.map_err(|(key, text)| (format!("machine.{index}.{key}"), text))?;
+            machine.check(&mut taken).map_err(|it| it.within(format_args!("machine.{index}")))?;
         }
         machine::check_all(&self.machine)?;
         for (index, site) in self.site.iter().enumerate() {
@@ -430,15 +431,14 @@ impl Config {
                 .and_then(|()| site.check_access(self))
                 .and_then(|()| site.check_paths(self))
                 .and_then(|()| site.check_in_use())
-                .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
-            machine::check_on(site.on.as_deref(), &self.machine)
-                .map_err(|text| (format!("site.{index}.on"), text))?;
-            site.check_pool(&self.scenario_of(site).server, &self.machine, &mut taken)
-                .map_err(|(key, text)| (format!("site.{index}.{key}"), text))?;
+                .and_then(|()| machine::check_on(site.on.as_deref(), &self.machine))
+                .and_then(|()| {
+                    site.check_pool(&self.scenario_of(site).server, &self.machine, &mut taken)
+                })
+                .map_err(|it| it.within(format_args!("site.{index}")))?;
         }
         for (index, webhook) in self.webhook.iter().enumerate() {
-            let checked = webhook.check();
-            checked.map_err(|(key, text)| (format!("webhook.{index}.{key}"), text))?;
+            webhook.check().map_err(|it| it.within(format_args!("webhook.{index}")))?;
         }
         self.check_needs()?;
         self.check_containers()?;
@@ -455,17 +455,6 @@ fn writes_sla(file: &toml::Table, index: usize) -> bool {
     let site = file.get("site").and_then(|sites| sites.get(index));
     let scenario = site.and_then(|site| site.get("scenario")).or_else(|| file.get("scenario"));
     scenario.is_some_and(|scenario| scenario.get("sla").is_some())
-}
-
-/// The dotted key of a wrong value, and what is wrong and what would be right.
-type Wrong = (String, String);
-
-fn wrong(key: impl Into<String>, message: impl Into<String>) -> Result<(), Wrong> {
-    Err((key.into(), message.into()))
-}
-
-fn of_scenario(table: &str, bad: &BadValue) -> Wrong {
-    (format!("{table}.{}", bad.key), bad.to_string())
 }
 
 /// Time between two probes of what sleeps, unless it is `given`: the same as while it is awake if the probe sends
@@ -560,7 +549,7 @@ impl SiteConfig {
         }
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))?;
         let own = self.scenario.as_ref().map_or(Ok(()), Scenario::check);
-        own.map_err(|bad| of_scenario("scenario", &bad))
+        own.map_err(|bad| Wrong::from(bad).within("scenario"))
     }
 }
 

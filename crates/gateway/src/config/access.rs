@@ -135,7 +135,7 @@ impl AccessConfig {
             return wrong("htpasswd", text);
         }
         let forward = self.forward.as_ref().map_or(Ok(()), ForwardAuthConfig::check);
-        forward.map_err(|(key, text)| (format!("forward.{key}"), text))
+        forward.map_err(|it| it.within("forward"))
     }
 
     fn check(&self, config: &Config) -> Result<(), Wrong> {
@@ -197,8 +197,7 @@ impl SiteConfig {
                         `hosts = [\"cloud.example.org\"]`";
             return wrong("access.forward", text);
         }
-        let checked = access.check(config);
-        checked.map_err(|(key, text)| (format!("access.{key}").trim_end_matches('.').into(), text))
+        access.check(config).map_err(|it| it.within("access"))
     }
 
     /// Reads the files of its holidays, users and authorities, if it has them.

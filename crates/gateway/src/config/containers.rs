@@ -86,7 +86,7 @@ impl Config {
         example.insert("power".to_owned(), power.into());
         let tried = SiteConfig::deserialize(example).map_err(|error| error.message().to_owned());
         let tried = tried.and_then(|site| self.with_site(site).map(drop));
-        tried.map_err(|text| ("containers.site".to_owned(), text))
+        tried.map_err(|text| Wrong::new("containers.site", text))
     }
 
     /// Checks that no container is needed that a site or machine controls: it would be stopped for the one while it is
@@ -130,7 +130,7 @@ impl Config {
         site.name_origins();
         let mut config = Self { containers: None, ..self.clone() };
         config.site.push(site);
-        config.check().map_err(|(key, text)| match key.split_once('.') {
+        config.check().map_err(|Wrong { key, text }| match key.split_once('.') {
             Some(("site", rest)) => {
                 let key = rest.split_once('.').map_or(rest, |(_, key)| key);
                 format!("{text} (`{key}`)")
@@ -143,7 +143,7 @@ impl Config {
             listening::check(&config).map_err(|(_, text)| text)?;
         }
         if let Some(site) = config.site.last_mut() {
-            site.read_files(OddEvents::Skip).map_err(|(_, text)| text)?;
+            site.read_files(OddEvents::Skip).map_err(|it| it.text)?;
         }
         config.gather_authorities();
         Ok(config)

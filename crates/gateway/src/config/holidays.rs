@@ -37,7 +37,7 @@ pub fn read_holidays(scenario: &mut Scenario, odd: OddEvents) -> Result<(), Stri
 
 /// That error, with the key.
 pub(super) fn wrong(text: &str) -> Wrong {
-    ("scenario.holidays".to_owned(), format!("`scenario.holidays` is {text}"))
+    Wrong::new("scenario.holidays", format!("`scenario.holidays` is {text}"))
 }
 
 struct Holidays {

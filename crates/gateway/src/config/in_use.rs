@@ -483,9 +483,7 @@ impl SiteConfig {
     pub(super) fn check_in_use(&self) -> Result<(), Wrong> {
         let mut names = HashSet::new();
         for (index, probe) in self.in_use.iter().enumerate() {
-            probe.check(self).map_err(|(key, text)| {
-                (format!("in_use.{index}.{key}").trim_end_matches('.').to_owned(), text)
-            })?;
+            probe.check(self).map_err(|it| it.within(format_args!("in_use.{index}")))?;
             if !names.insert(probe.shown()) {
                 let text = format!("two probes are called `{}`: give one a `name`", probe.shown());
                 return wrong(format!("in_use.{index}.name"), text);

@@ -108,7 +108,7 @@ pub(super) fn check_all(config: &Config, taken: &mut HashSet<String>) -> Result<
     let names: Vec<&str> = sites.chain(machines).collect();
     for (index, job) in config.job.iter().enumerate() {
         let at = |key: &str| format!("job.{index}.{key}");
-        check_name(&job.name, taken).map_err(|(key, text)| (at(&key), text))?;
+        check_name(&job.name, taken).map_err(|it| it.within(format_args!("job.{index}")))?;
         if !names.contains(&job.on.as_str()) {
             let text = format!(
                 "there is no site or machine `{}`; there are: {}",

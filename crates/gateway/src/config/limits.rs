@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(own.over(&file), Limits { origin_timeout, body_bytes: 10, ..file.clone() });
         assert_eq!(SiteLimits::default().over(&file), file);
         let none: SiteLimits = toml::from_str("stream_timeout = \"0\"").unwrap();
-        let (key, text) = none.check().unwrap_err();
+        let Wrong { key, text } = none.check().unwrap_err();
         assert!(key == "limits.stream_timeout" && text.contains("`stream_timeout` is 0"), "{text}");
         assert!(toml::from_str::<SiteLimits>("origin_timeout = 5").is_err());
         assert!(toml::from_str::<SiteLimits>("held = 5").is_err());

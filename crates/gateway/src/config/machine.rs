@@ -79,8 +79,7 @@ impl MachineConfig {
             return wrong("linger", message);
         }
         check_waits(self.wake_timeout, self.sleep_timeout)?;
-        let server = self.server.as_ref().map_or(Ok(()), Server::check);
-        server.map_err(|bad| (bad.key.to_owned(), bad.to_string()))?;
+        self.server.as_ref().map_or(Ok(()), Server::check)?;
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check("meter"))
     }
 }
@@ -103,7 +102,7 @@ pub(crate) fn bottom_up(machines: &[MachineConfig]) -> Vec<usize> {
 pub(super) fn check_all(machines: &[MachineConfig]) -> Result<(), Wrong> {
     for (index, machine) in machines.iter().enumerate() {
         check_on(machine.on.as_deref(), machines)
-            .map_err(|text| (format!("machine.{index}.on"), text))?;
+            .map_err(|it| it.within(format_args!("machine.{index}")))?;
     }
     let order = bottom_up(machines);
     match (0..machines.len()).find(|at| !order.contains(at)) {
@@ -119,12 +118,12 @@ pub(super) fn check_all(machines: &[MachineConfig]) -> Result<(), Wrong> {
 }
 
 /// Is there a machine of this name?
-pub(super) fn check_on(on: Option<&str>, machines: &[MachineConfig]) -> Result<(), String> {
+pub(super) fn check_on(on: Option<&str>, machines: &[MachineConfig]) -> Result<(), Wrong> {
     let Some(name) = on else { return Ok(()) };
     if machines.iter().any(|machine| machine.name == name) {
         return Ok(());
     }
     let names: Vec<_> = machines.iter().map(|machine| format!("`{}`", machine.name)).collect();
     let there_are = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-    Err(format!("there is no `[[machine]]` called `{name}`; there are: {there_are}"))
+    wrong("on", format!("there is no `[[machine]]` called `{name}`; there are: {there_are}"))
 }

@@ -77,7 +77,7 @@ impl MeterConfig {
             return wrong(format!("{table}.driver"), text);
         }
         let key = format!("{table}.every");
-        let every = self.every().map_err(|error| (key.clone(), error.to_string()))?;
+        let every = self.every().map_err(|error| Wrong::new(&key, error.to_string()))?;
         let (least, most) = BOUNDS;
         if every < least || every > most {
             let text = format!(

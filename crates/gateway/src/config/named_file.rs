@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path, make: &str) -> Result<Vec<u8>, String> {
 
 /// What is wrong with the file that a dotted key names.
 pub(super) fn wrong(key: &str, path: &Path, why: &str) -> Wrong {
-    (key.to_owned(), format!("`{key}` is {}: {why}", path.display()))
+    Wrong::new(key, format!("`{key}` is {}: {why}", path.display()))
 }
 
 #[cfg(test)]

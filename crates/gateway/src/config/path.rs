@@ -265,10 +265,10 @@ impl PathConfig {
             own || is_free(name)
         };
         let of_request = self.request_headers.check(is_of_request);
-        of_request.map_err(|(_, text)| ("request_headers".to_owned(), text))?;
+        of_request.map_err(|it| it.within("request_headers"))?;
         let is_of_answer = |name: &str| !OF_ANSWERS.iter().any(|it| name.eq_ignore_ascii_case(it));
         let of_answer = self.response_headers.check(is_of_answer);
-        of_answer.map_err(|(_, text)| ("response_headers".to_owned(), text))?;
+        of_answer.map_err(|it| it.within("response_headers"))?;
         self.limits.check()
     }
 }
@@ -323,10 +323,7 @@ impl SiteConfig {
     pub(super) fn check_paths(&self, config: &Config) -> Result<(), Wrong> {
         let mut taken = HashSet::new();
         for (index, path) in self.path.iter().enumerate() {
-            let checked = path.check(self, &mut taken);
-            checked.map_err(|(key, text)| {
-                (format!("path.{index}.{key}").trim_end_matches('.').to_owned(), text)
-            })?;
+            path.check(self, &mut taken).map_err(|it| it.within(format_args!("path.{index}")))?;
             let state = &config.state_dir;
             if let Some(folder) = path.folder.as_ref()
                 && (state.starts_with(folder) || folder.starts_with(state))

@@ -309,43 +309,45 @@ impl SiteConfig {
             return wrong(key, text);
         }
         for (index, server) in self.server.iter().enumerate() {
-            let at = |key: &str| format!("server.{index}.{key}");
-            server.check(taken).map_err(|(key, text)| (at(&key), text))?;
-            machine::check_on(server.on.as_deref(), machines).map_err(|text| (at("on"), text))?;
-            self.check_kind_of(server).map_err(|text| (at("kind"), text))?;
+            server
+                .check(taken)
+                .and_then(|()| machine::check_on(server.on.as_deref(), machines))
+                .and_then(|()| self.check_kind_of(server))
+                .map_err(|it| it.within(format_args!("server.{index}")))?;
         }
         let mut names = HashSet::new();
         for (index, kind) in self.pool.kind.iter().enumerate() {
-            let at = |key: &str| format!("pool.kind.{index}.{key}");
-            kind.check(figures).map_err(|(key, text)| (at(&key), text))?;
+            let here = |it: Wrong| it.within(format_args!("pool.kind.{index}"));
+            kind.check(figures).map_err(here)?;
             if !names.insert(&kind.name) {
                 let text = format!("two kinds are called `{}`", kind.name);
-                return wrong(at("name"), text);
+                return wrong("name", text).map_err(here);
             }
             if !self.pool_servers().iter().any(|(number, _)| *number == index) {
                 let text =
                     format!("no `[[site.server]]` is of the kind `{}`: leave it out", kind.name);
-                return wrong(at("name"), text);
+                return wrong("name", text).map_err(here);
             }
         }
         self.check_policy(figures)
     }
 
-    fn check_kind_of(&self, server: &ServerConfig) -> Result<(), String> {
+    fn check_kind_of(&self, server: &ServerConfig) -> Result<(), Wrong> {
         let kinds = &self.pool.kind;
         let names: Vec<_> = kinds.iter().map(|kind| format!("`{}`", kind.name)).collect();
-        match &server.kind {
-            None if kinds.len() <= 1 => Ok(()),
-            None => Err(format!("`kind` is missing: say which of {}", names.join(", "))),
-            Some(name) if kinds.iter().any(|kind| kind.name == *name) => Ok(()),
+        let text = match &server.kind {
+            None if kinds.len() <= 1 => return Ok(()),
+            None => format!("`kind` is missing: say which of {}", names.join(", ")),
+            Some(name) if kinds.iter().any(|kind| kind.name == *name) => return Ok(()),
             Some(name) if kinds.is_empty() => {
-                Err(format!("there is no `[[site.pool.kind]]` called `{name}`: the pool has none"))
+                format!("there is no `[[site.pool.kind]]` called `{name}`: the pool has none")
             }
-            Some(name) => Err(format!(
+            Some(name) => format!(
                 "there is no `[[site.pool.kind]]` called `{name}`; there are: {}",
                 names.join(", ")
-            )),
-        }
+            ),
+        };
+        wrong("kind", text)
     }
 
     fn check_policy(&self, figures: &Server) -> Result<(), Wrong> {
@@ -380,6 +382,6 @@ impl SiteConfig {
         }
         Pool::new(settings, pool.policy, Nanos::ZERO)
             .map(|_| ())
-            .map_err(|error| ("pool".to_owned(), error.to_string()))
+            .map_err(|error| Wrong::new("pool", error.to_string()))
     }
 }

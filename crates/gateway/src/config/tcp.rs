@@ -136,11 +136,11 @@ impl TcpOrigin {
             let text = format!(
                 "there is no `[[site]]` or `[[machine]]` called `{on}`: on whose server is it?"
             );
-            return Err(("on".to_owned(), text));
+            return Err(Wrong::new("on", text));
         }
         if is_machine && self.host.is_none() {
             let text = "a machine has no origin whose host could be meant: write host and port";
-            return Err(("origin".to_owned(), text.to_owned()));
+            return Err(Wrong::new("origin", text));
         }
         Ok(site)
     }
@@ -292,7 +292,7 @@ pub(super) fn check_all(config: &Config, taken: &mut HashSet<String>) -> Result<
     // Who has a name at an address; the empty one stands for all other names.
     let mut owners: HashMap<(SocketAddr, String), &str> = HashMap::new();
     for (index, tcp) in config.tcp.iter().enumerate() {
-        let here = |(key, text): Wrong| (format!("tcp.{index}.{key}"), text);
+        let here = |it: Wrong| it.within(format_args!("tcp.{index}"));
         tcp.check(config, taken).map_err(here)?;
         let mut names: Vec<String> = tcp.sni.iter().map(|it| it.to_ascii_lowercase()).collect();
         if names.is_empty() {

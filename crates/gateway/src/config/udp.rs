@@ -208,7 +208,7 @@ impl UdpConfig {
 pub(super) fn check_all(config: &Config, taken: &mut HashSet<String>) -> Result<(), Wrong> {
     let mut owners: HashMap<SocketAddr, &str> = HashMap::new();
     for (index, udp) in config.udp.iter().enumerate() {
-        let here = |(key, text): Wrong| (format!("udp.{index}.{key}"), text);
+        let here = |it: Wrong| it.within(format_args!("udp.{index}"));
         udp.check(config, taken).map_err(here)?;
         for address in &udp.listen {
             let other = owners.insert(*address, &udp.name).filter(|_| address.port() != 0);
