@@ -68,9 +68,10 @@ function awakeHours(server) {
   if (server.awake_hours_suspended) {
     return ["its hours", wakesIn ? `suspended by order; they count again in ${wakesIn}` : "suspended by order, until something else wakes it"];
   }
-  if (wakesIn) return ["is woken for its hours in", wakesIn];
-  if (server.awake_hours_endless) return ["its hours", "always"];
-  return server.awake_hours_end_in_s == null ? null : ["its hours end in", duration(server.awake_hours_end_in_s)];
+  const again = wakesIn ? `; it is woken again in ${wakesIn}` : "";
+  if (server.awake_hours_endless) return ["its hours", `always${again}`];
+  if (server.awake_hours_end_in_s != null) return ["its hours end in", duration(server.awake_hours_end_in_s) + again];
+  return wakesIn ? ["is woken for its hours in", wakesIn] : null;
 }
 
 function facts(server, story, past) {

@@ -32,8 +32,9 @@ use crate::config::{CompressionConfig, SiteConfig};
 const AT_ONCE: usize = 64;
 
 /// Types that shrink. Pictures, sound, archives and most fonts are compressed already.
-const SHRINK: [&str; 27] = [
+const SHRINK: [&str; 30] = [
     "application/atom+xml",
+    "application/dash+xml",
     "application/geo+json",
     "application/javascript",
     "application/json",
@@ -52,12 +53,14 @@ const SHRINK: [&str; 27] = [
     "font/ttf",
     "image/bmp",
     "image/svg+xml",
+    "text/calendar",
     "text/css",
     "text/csv",
     "text/html",
     "text/javascript",
     "text/markdown",
     "text/plain",
+    "text/vcard",
     "text/vtt",
     "text/xml",
 ];

@@ -317,8 +317,8 @@ impl Connecting<'_> {
         let reach = self.reach(number, &mut ahead, &mut held);
         let reached = tokio::select! {
             biased;
-            reached = reach => reached,
             () = self.shut_out() => Err(Outcome::Network),
+            reached = reach => reached,
             () = stops(stopped) => Err(Outcome::Stopped),
         };
         let settled = self.serving.clock.now().mono;

@@ -161,12 +161,12 @@ impl Prober<'_> {
     }
 
     fn echoes(&mut self, count: u32) -> io::Result<ProbeResult> {
-        let mut probed = ProbeResult::default();
+        let mut result = ProbeResult::default();
         for _ in 0..count {
             let begin = monotonic();
             match self.question(MessageKind::Echo, 0)? {
-                Some(_) => probed.round_trips.push(monotonic().since(begin).as_secs_f64()),
-                None => probed.unanswered += 1,
+                Some(_) => result.round_trips.push(monotonic().since(begin).as_secs_f64()),
+                None => result.unanswered += 1,
             }
             if self.stop.is_stopped() {
                 break;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use nightwatt_power::{ControllerConfig, DriverConfig};
 
+use super::path::is_hidden;
 use super::{Config, MeterConfig, SiteConfig, Wrong, wrong};
 
 /// What an error calls a file, and the file.
@@ -16,19 +17,28 @@ fn named(key: &'static str, file: Option<impl AsRef<Path>>) -> Option<Named> {
 
 /// Where a path leads, as far as it is there now.
 fn real(path: &Path) -> PathBuf {
-    let whole = || std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let by_folder = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
-    path.canonicalize().ok().or_else(by_folder).unwrap_or_else(whole)
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let there = whole.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
+    there.map_or(whole.clone(), |(above, real)| {
+        whole.strip_prefix(above).map_or(whole.clone(), |rest| real.join(rest))
+    })
 }
 
-/// Whether a path is this folder, or below it, by its name or where links lead.
-fn is_in(path: &Path, folder: &Path) -> bool {
-    path.starts_with(folder) || real(path).starts_with(real(folder))
+/// The steps from a folder to what is in it; nothing if it is elsewhere.
+fn below(path: &Path, folder: &Path) -> Option<PathBuf> {
+    Some(real(path).strip_prefix(real(folder)).ok()?.to_owned())
+}
+
+/// Whether clients get a file of this folder: those that are hidden they do not get.
+fn is_given_out(file: &Path, folder: &Path) -> bool {
+    below(file, folder)
+        .is_some_and(|steps| !steps.iter().any(|step| is_hidden(&step.to_string_lossy())))
 }
 
 fn of_power(power: &ControllerConfig) -> Vec<Named> {
     let of_driver = |driver: &DriverConfig| match driver {
         DriverConfig::Agent(config) => named("`power.agent.key`", Some(&config.key)),
+        DriverConfig::Process(config) => named("`power.process.log`", config.log.as_ref()),
         DriverConfig::Ssh(config) => named("`power.ssh.identity`", config.identity.as_ref()),
         DriverConfig::Ipmi(config) => {
             named("`power.ipmi.password_file`", config.password_file.as_ref())
@@ -51,7 +61,6 @@ fn of_site(site: &SiteConfig) -> Vec<Named> {
     files.extend(site.meter.as_ref().and_then(of_meter));
     if let Some(access) = &site.access {
         files.extend(named("`site.access.htpasswd`", access.htpasswd.as_ref()));
-        files.extend(named("`site.access.certificate_ca`", access.certificate_ca.as_ref()));
     }
     for probe in &site.in_use {
         files.extend(named("`site.in_use.token_file`", probe.token_file.as_ref()));
@@ -96,8 +105,9 @@ impl Config {
         for (at, site) in self.site.iter().enumerate() {
             for (index, path) in site.path.iter().enumerate() {
                 let Some(folder) = path.folder.as_deref() else { continue };
-                let overlaps = |own: &Path| is_in(own, folder) || is_in(folder, own);
-                let file = files.iter().find(|(_, file)| is_in(file, folder));
+                let overlaps =
+                    |own: &Path| is_given_out(own, folder) || below(folder, own).is_some();
+                let file = files.iter().find(|(_, file)| is_given_out(file, folder));
                 let Some((what, own)) = file.or(folders.iter().find(|(_, it)| overlaps(it))) else {
                     continue;
                 };
@@ -217,8 +227,22 @@ mod tests {
             let said = load(folder, &format!("state_dir = \"{state}\"\n"), "").unwrap_err();
             assert!(said.contains(&format!("would give out {what}")), "{folder}: {said}");
         }
+        // Links count for what is not there yet as well.
+        let disk = "[cache.disk]\ndirectory = \"DIR/link/x/cache\"";
+        let said = load("DIR/www", STATE, disk).unwrap_err();
+        assert!(said.contains("`cache.disk.directory`, which is DIR/link/x/cache"), "{said}");
         let disk = "[cache.disk]\ndirectory = \"DIR/www/cache\"";
         let said = load("DIR/www", STATE, disk).unwrap_err();
         assert!(said.contains("`cache.disk.directory`, which is DIR/www/cache"), "{said}");
+    }
+
+    #[test]
+    fn what_clients_do_not_get_may_be_in_a_folder() {
+        for file in ["DIR/www/.htpasswd", "DIR/www/.private/users", "DIR/www/../own/users"] {
+            let table = format!("[[site.in_use]]\npreset = \"plex\"\ntoken_file = \"{file}\"");
+            assert_eq!(load("DIR/www", STATE, &table).map(drop), Ok(()), "{file}");
+        }
+        let table = "[[site.in_use]]\npreset = \"plex\"\ntoken_file = \"DIR/www/.well-known/t\"";
+        assert!(load("DIR/www", STATE, table).is_err());
     }
 }

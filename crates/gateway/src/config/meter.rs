@@ -63,11 +63,11 @@ impl MeterConfig {
             return wrong(format!("{table}.driver"), text);
         }
         // Never repeated: configurations are shown to others.
-        let authority =
-            self.0.address.as_deref().and_then(|it| it.split_once("://")).map(|it| it.1);
-        let authority = authority.and_then(|rest| rest.split(['/', '?']).next());
+        let address = self.0.address.as_deref();
+        let rest = address.map(|it| it.split_once("://").map_or(it, |(_, rest)| rest));
+        let authority = rest.and_then(|rest| rest.split(['/', '?']).next());
         if authority.is_some_and(|authority| authority.contains('@')) {
-            let text = "a password in an address can be read by everybody who sees it: say `user` and \
+            let text = "a password in an address can be read by everybody who sees it: write `user` and \
                         `password-file` instead";
             return wrong(format!("{table}.address"), text);
         }

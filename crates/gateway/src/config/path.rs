@@ -102,6 +102,14 @@ const OF_ANSWERS: [&str; 10] = [
     "upgrade",
 ];
 
+/// Fields of files by which caches and clients compare them.
+const OF_FILES: [&str; 2] = ["etag", "last-modified"];
+
+/// Whether a step of a path names what clients do not get.
+pub(crate) fn is_hidden(step: &str) -> bool {
+    step.starts_with('.') && step != ".well-known"
+}
+
 impl PathConfig {
     /// The path that it is, or begins with.
     pub fn name(&self) -> &str {
@@ -266,7 +274,9 @@ impl PathConfig {
         };
         let of_request = self.request_headers.check(is_of_request);
         of_request.map_err(|it| it.within("request_headers"))?;
-        let is_of_answer = |name: &str| !OF_ANSWERS.iter().any(|it| name.eq_ignore_ascii_case(it));
+        let of_files = if self.folder.is_some() { &OF_FILES[..] } else { &[] };
+        let kept = OF_ANSWERS.iter().chain(of_files);
+        let is_of_answer = |name: &str| !kept.clone().any(|it| name.eq_ignore_ascii_case(it));
         let of_answer = self.response_headers.check(is_of_answer);
         of_answer.map_err(|it| it.within("response_headers"))?;
         self.limits.check()
@@ -416,6 +426,10 @@ mod tests {
             (
                 "prefix = \"/a\"\nresponse_headers.set = { Content-Length = \"1\" }",
                 "cannot be changed",
+            ),
+            (
+                "prefix = \"/a\"\nfolder = \"/srv\"\nresponse_headers.set = { ETag = \"1\" }",
+                "`ETag` is a field",
             ),
             ("prefix = \"/a\"\nresponse_headers.set = { \"a b\" = \"1\" }", "no name of a field"),
             ("prefix = \"/a\"\nresponse_headers.set = { A = \"\\u0000\" }", "no field may have"),

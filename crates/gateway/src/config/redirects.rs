@@ -1,13 +1,11 @@
 //! Redirects of `[[site.path]]` that lead back to where they began.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 
 use super::path::REST;
 use super::{Config, PathConfig, SiteConfig, Wrong, wrong};
 use crate::authority::{Authority, host_name};
-
-/// Browsers follow no more redirects than this.
-const MOST: usize = 20;
 
 /// Only a path that grows with each redirect becomes longer than this.
 const LONGEST: usize = 8192;
@@ -24,8 +22,9 @@ fn samples(path: &PathConfig) -> Vec<String> {
 impl SiteConfig {
     /// Checks that every redirect leads to something that is not redirected.
     pub(super) fn check_redirects(&self, config: &Config) -> Result<(), Wrong> {
+        let mut ended = HashSet::new();
         let mut starts = self.path.iter().flat_map(samples);
-        let Some(way) = starts.find_map(|start| self.endless(start, config)) else {
+        let Some(way) = starts.find_map(|start| self.endless(start, config, &mut ended)) else {
             return Ok(());
         };
         let names: Vec<String> =
@@ -38,12 +37,28 @@ impl SiteConfig {
     }
 
     /// The tables that redirect a path in a circle, the first of them also at the end; nothing if its redirects end.
-    fn endless(&self, start: String, config: &Config) -> Option<Vec<usize>> {
-        let (mut path, mut way) = (start, Vec::new());
-        while way.len() <= MOST + self.path.len() && path.len() <= LONGEST {
-            let (at, target) = self.redirected(&path)?;
+    /// `ended` has paths from which they end.
+    fn endless(
+        &self,
+        start: String,
+        config: &Config,
+        ended: &mut HashSet<String>,
+    ) -> Option<Vec<usize>> {
+        let (mut path, mut way, mut seen) = (start, Vec::new(), HashSet::new());
+        while path.len() <= LONGEST && !ended.contains(&path) {
+            let next = self.redirected(&path);
+            let next = next.and_then(|(at, to)| Some((at, self.path_here(&to, config)?)));
+            let Some((at, next)) = next else {
+                ended.extend(seen);
+                return None;
+            };
             way.push(at);
-            path = self.path_here(&target, config)?;
+            if !seen.insert(std::mem::replace(&mut path, next)) {
+                break;
+            }
+        }
+        if ended.contains(&path) {
+            return None;
         }
         let last = way.pop()?;
         let first = way.iter().rposition(|at| *at == last)?;
@@ -60,34 +75,50 @@ impl SiteConfig {
         Some((at, redirect.replace(REST, rest.trim_start_matches(['/', '\\']))))
     }
 
-    /// The path of an address on this site; nothing if it is on another one.
+    /// The path of an address at which nightwatt itself answers for this site; nothing if it is another one. Browsers
+    /// resolve steps (`..`) before they ask.
     fn path_here(&self, target: &str, config: &Config) -> Option<String> {
+        let tls = config.tls.iter().flat_map(|tls| tls.listen.iter().map(SocketAddr::port));
+        let public = config.tls.iter().filter_map(|tls| tls.port);
+        let is_ours = |scheme: &str, port: Option<u16>| match scheme {
+            "http" => config.listen.iter().any(|it| it.port() == port.unwrap_or(80)),
+            _ => tls.chain(public).any(|it| it == port.unwrap_or(443)),
+        };
+        self.path_at(target, is_ours)
+            .filter(|path| !path.split('/').any(|it| matches!(it, "." | "..")))
+    }
+
+    /// The path of an address with a name of this site and such a scheme and port, or without them.
+    fn path_at(
+        &self,
+        target: &str,
+        is_here: impl FnOnce(&str, Option<u16>) -> bool,
+    ) -> Option<String> {
         let path = match target.split_once("://").filter(|_| !target.starts_with('/')) {
             None => target,
-            Some((_, rest)) => {
+            Some((scheme, rest)) => {
                 let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-                self.is_at(&rest[..end], config).then_some(&rest[end..])?
+                let Authority { host, port } = Authority::parse(&rest[..end])?;
+                let is_named = self.hosts.iter().any(|ours| host_name(ours) == host_name(host));
+                (is_named && is_here(&scheme.to_ascii_lowercase(), port)).then_some(&rest[end..])?
             }
         };
         let path = path.split(['?', '#']).next().unwrap_or_default();
         Some(if path.is_empty() { "/".to_owned() } else { path.to_owned() })
     }
 
-    /// Whether `sign_in` of `[site.access.forward]` is on the site itself, whose rules of access hold for all paths.
+    /// Whether `sign_in` of `[site.access.forward]` seems to be on the site itself, whose rules of access hold for all
+    /// paths. Behind a port that is neither usual nor ours is another program.
     pub fn signs_in_here(&self, config: &Config) -> bool {
         let forward = self.access.as_ref().and_then(|access| access.forward.as_ref());
         let place = forward.and_then(|forward| forward.sign_in.as_deref());
-        place.is_some_and(|place| self.path_here(place, config).is_some())
-    }
-
-    /// Whether the site answers at a host and port. Behind a port that is neither usual nor ours is another program.
-    fn is_at(&self, authority: &str, config: &Config) -> bool {
-        let Some(Authority { host, port }) = Authority::parse(authority) else { return false };
-        let tls = config.tls.iter().flat_map(|tls| tls.listen.iter().map(SocketAddr::port));
-        let public = config.tls.iter().filter_map(|tls| tls.port);
-        let mut ports = config.listen.iter().map(SocketAddr::port).chain(tls).chain(public);
-        self.hosts.iter().any(|ours| host_name(ours) == host_name(host))
-            && port.is_none_or(|port| matches!(port, 80 | 443) || ports.any(|ours| ours == port))
+        let mut ours = config.listen.iter().map(SocketAddr::port);
+        place.is_some_and(|place| {
+            let is_here = |_: &str, port: Option<u16>| {
+                port.is_none_or(|port| matches!(port, 80 | 443) || ours.any(|it| it == port))
+            };
+            self.path_at(place, is_here).is_some() || self.path_here(place, config).is_some()
+        })
     }
 }
 
@@ -102,7 +133,8 @@ mod tests {
             .collect();
         let text = format!(
             "listen = [\"127.0.0.1:8080\"]\n[[site]]\nname = \"blog\"\nhosts = [\"blog.example\"]\n\
-             origin = \"http://127.0.0.1:1\"\npower.simulated = {{}}\n{}",
+             origin = \"http://127.0.0.1:1\"\npower.simulated = {{}}\n{}[tls]\nlisten = [\"127.0.0.1:8443\"]\n\
+             port = 443\ncertificate = [{{ chain = \"/c.pem\", key = \"/k.pem\" }}]\n",
             tables.concat()
         );
         Config::parse(&text, "x").map(drop).map_err(|error| error.to_string())
@@ -157,12 +189,41 @@ mod tests {
         assert!(!is_here(""));
     }
 
+    /// Port 443 may be a `[[tcp]]` service, or another program.
+    #[test]
+    fn a_redirect_to_tls_that_is_not_ours_is_no_circle() {
+        let text = "listen = [\"127.0.0.1:80\"]\n[[site]]\nname = \"blog\"\nhosts = [\"blog.example\"]\n\
+                    origin = \"http://127.0.0.1:1\"\npower.simulated = {}\n[[site.path]]\nprefix = \"/\"\n\
+                    redirect = \"https://blog.example/{rest}\"\n";
+        assert!(Config::parse(text, "x").is_ok());
+        let circle = text.replace("https://", "http://");
+        let said = Config::parse(&circle, "x").unwrap_err().to_string();
+        assert!(said.contains("redirected for ever, from `/` to `/`"), "{said}");
+    }
+
+    #[test]
+    fn a_long_chain_of_redirects_that_ends_is_fine() {
+        let table = |at| format!("[[site.path]]\nexact = \"/{at}\"\nredirect = \"/{}\"\n", at + 1);
+        let tables = (0..1000).map(table).collect::<Vec<_>>().concat();
+        let text = format!(
+            "listen = [\"127.0.0.1:80\"]\n[[site]]\nname = \"blog\"\norigin = \"http://127.0.0.1:1\"\n\
+             power.simulated = {{}}\n{tables}"
+        );
+        assert!(Config::parse(&text, "x").is_ok());
+        let said =
+            Config::parse(&text.replace("\"/1000\"", "\"/0\""), "x").unwrap_err().to_string();
+        assert!(said.contains("`/998` to `/999` to `/0`"), "{said}");
+    }
+
     #[test]
     fn redirects_that_end_are_fine() {
         for tables in [
             &[("exact = \"/a\"", "redirect = \"/a/\"")][..],
             &[("prefix = \"/a/\"", "redirect = \"/{rest}\"")],
             &[("exact = \"/a\"", "redirect = \"http://blog.example:9000/a\"")],
+            // Another program has port 80, which has no redirect to here.
+            &[("exact = \"/a\"", "redirect = \"http://blog.example/a\"")],
+            &[("exact = \"/a\"", "redirect = \"/a/../b\"")],
             &[("prefix = \"/\"", "redirect = \"https://www.example/{rest}\"")],
             &[("prefix = \"/a\"", "redirect = \"/a/b\""), ("exact = \"/a/b\"", "text = \"x\"")],
             &[

@@ -101,7 +101,8 @@ impl<'a> Connecting<'a> {
         ahead: &mut Ahead,
         held: &mut bool,
     ) -> Result<(TcpStream, Hold), Outcome> {
-        if !self.service.config.lets_in(self.client.ip()) {
+        // A reload may have come since the connection was accepted.
+        if !self.service.newest.borrow().lets_in(self.client.ip()) {
             return Err(Outcome::Network);
         }
         self.first_byte(ahead).await?;

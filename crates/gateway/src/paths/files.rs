@@ -27,7 +27,7 @@ use super::kinds;
 use crate::answers;
 use crate::body::Answer;
 use crate::compress::WholeAnswer;
-use crate::config::decoded;
+use crate::config::{decoded, is_hidden};
 
 /// Bytes that are read at a time.
 const PART: usize = 64 << 10;
@@ -134,8 +134,7 @@ fn name_of(path: &str) -> Option<String> {
         return None;
     }
     let steps: Vec<&str> = name.split('/').filter(|step| !step.is_empty()).collect();
-    let is_hidden = |step: &&str| step.starts_with('.') && *step != ".well-known";
-    if steps.iter().any(is_hidden) {
+    if steps.iter().any(|step| is_hidden(step)) {
         return None;
     }
     Some(steps.join("/"))

@@ -143,6 +143,24 @@ fn the_service_that_a_name_selects_decides_and_refuses_by_an_alert() {
 }
 
 #[test]
+fn a_client_that_a_reload_shuts_out_before_its_name_is_known_wakes_nothing() {
+    let (setup, listener) = with_echo(asleep(), "sni = [\"*.example.org\"]");
+    setup.play(async |stage| {
+        let _heard = echo(listener);
+        let hello = hello();
+        let (first, rest) = hello.split_at(20);
+        let mut outside = Caller::connect(stage).await;
+        outside.say(stage, first).await;
+        stage.reload(|config| config.tcp[0].deny = vec![network("127.0.0.0/8")]).await.unwrap();
+        outside.say(stage, rest).await;
+        assert_eq!(outside.rest(stage).await, Ok(vec![21, 3, 3, 0, 2, 2, 49]));
+        settle(&stage.clock).await;
+        assert_eq!((outcome(stage, "network"), stage.commands()), (1, (0, 0)));
+        assert_eq!(stage.state(), "asleep");
+    });
+}
+
+#[test]
 fn a_reload_ends_connections_of_clients_that_it_shuts_out_and_no_others() {
     // Once they are put through, once they are held.
     for setup in [awake(), asleep()] {

@@ -31,34 +31,58 @@ pub(super) fn column(text: &str, column: usize) -> usize {
     moved
 }
 
-/// Where they are in a text.
+/// Where they are in a text: before an `@`.
 fn logins(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
-    for (at, mark) in text.match_indices("://") {
-        let start = at + mark.len();
-        if found.last().is_some_and(|it| it.end > start) {
-            continue;
-        }
-        let rest = &text[start..];
-        let address = &rest[..rest.find(['"', '\'', '`', '\n']).unwrap_or(rest.len())];
-        let is_web = ["http", "https"].iter().any(|scheme| text[..at].ends_with(scheme));
-        if let Some(length) = login(address, is_web) {
-            found.push(start..start + length);
+    for (end, _) in text.match_indices('@') {
+        let Some(start) = login(text, end) else { continue };
+        match found.last_mut() {
+            // A password with an `@`.
+            Some(last) if last.start >= start || last.end > start => last.end = end,
+            _ => found.push(start..end),
         }
     }
     found
 }
 
-/// The length of the user and the password before the host of an address. A user alone is a secret in the addresses of
-/// the web (a token), but not in `ssh://git@host`.
-fn login(address: &str, is_web: bool) -> Option<usize> {
-    let length = address.rfind('@')?;
-    let authority = &address[..address.find(['/', '?', '#']).unwrap_or(address.len())];
+/// Where the user and the password begin that end here, if they do. A user alone is a secret in the addresses of the web
+/// (a token), but not in `ssh://git@host`.
+fn login(text: &str, end: usize) -> Option<usize> {
+    let word = text[..end].rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    if let Some(at) = text[word..end].rfind("://").map(|at| word + at)
+        && let Some(scheme) = scheme_of_open_string(&text[word..end], at - word)
+    {
+        let start = at + 3;
+        let is_web = ["http", "https"].iter().any(|it| scheme.eq_ignore_ascii_case(it));
+        let is_login = is_before_host(&text[start..end]);
+        return (is_login && (is_web || text[start..end].contains(':'))).then_some(start);
+    }
+    // Without a scheme: `me:secret@host`.
+    let before = ['"', '\'', '`', '=', '(', '[', '{', ','];
+    let start = text[word..end].rfind(before).map_or(word, |at| word + at + 1);
+    let inner = &text[start..end];
+    (inner.contains(':') && !inner.contains("://")).then_some(start)
+}
+
+/// The scheme before `://`; nothing if the string in which it is has ended.
+fn scheme_of_open_string(word: &str, at: usize) -> Option<&str> {
+    let is_sign = |sign: char| sign.is_ascii_alphanumeric() || "+.-".contains(sign);
+    let begin = word[..at].trim_end_matches(is_sign).len();
+    let rest = &word[at..];
+    let has_ended = match word[..begin].chars().next_back() {
+        Some('"') => rest.replace("\\\"", "").contains('"'),
+        Some('\'') => rest.contains('\''),
+        _ => false,
+    };
+    (!has_ended).then_some(&word[begin..at])
+}
+
+/// Whether what precedes an `@` in an address is before its host, not in its path.
+fn is_before_host(text: &str) -> bool {
+    let Some(slash) = text.find(['/', '?', '#']) else { return true };
     // A password with a slash ends what would be the host: then no port is behind the colon.
     let is_port = |text: &str| text.ends_with(']') || text.bytes().all(|it| it.is_ascii_digit());
-    let has_port = authority.rsplit_once(':').is_none_or(|(_, port)| is_port(port));
-    let is_login = authority.contains('@') || !has_port;
-    (is_login && (is_web || address[..length].contains(':'))).then_some(length)
+    text[..slash].rsplit_once(':').is_some_and(|(_, port)| !is_port(port))
 }
 
 #[cfg(test)]
@@ -74,6 +98,15 @@ mod tests {
             ("https://t0ken@nas", "https://...@nas"),
             ("[\"http://a:b@c\", \"http://d:e@f\"]", "[\"http://...@c\", \"http://...@f\"]"),
             ("`qemu+ssh://me:secret@nas/system`", "`qemu+ssh://...@nas/system`"),
+            ("url = \"http://me:it'secret@nas\"", "url = \"http://...@nas\""),
+            ("url = \"http://me:it\\\"secret@nas\"", "url = \"http://...@nas\""),
+            ("`http://me:it`secret@nas` is wrong", "`http://...@nas` is wrong"),
+            ("url = 'http://me:it\"secret@nas'", "url = 'http://...@nas'"),
+            ("url = \"HTTPS://t0ken@nas\"", "url = \"HTTPS://...@nas\""),
+            ("[\"http://a:b@c\",\"http://d:e@f\"]", "[\"http://...@c\",\"http://...@f\"]"),
+            ("[\"http://a\",\"http://d:e@f\"]", "[\"http://a\",\"http://...@f\"]"),
+            ("address = \"me:secret@10.0.0.8\"", "address = \"...@10.0.0.8\""),
+            ("url = \"http:/me:secret@nas\"", "url = \"...@nas\""),
         ] {
             assert_eq!(hide(text), shown);
         }
@@ -85,6 +118,10 @@ mod tests {
             "ssh://git@nas/notes.git",
             "write it as `http://HOST[:PORT][/PATH]`, or ask `me@example.org`",
             "email = \"me@example.org\"",
+            "[\"https://social.example\",\"me@example.org\"]",
+            "wake = \"curl http://10.0.0.5:8080 -d a@b\"",
+            "# see http://wiki:home, ask admin@example.org",
+            "host = \"root@[fd00::5]\"",
         ] {
             assert_eq!(hide(plain), plain);
         }

@@ -184,12 +184,12 @@ fn unknown_name(place: &Place, message: &str, parse: Parser<'_>) -> Option<Strin
     })
 }
 
-/// The tables that know a key which this one does not, without lists of tables beside it (`[[udp]]` for `[[tcp]]`), which
-/// mean something else by the same key. If there is better advice, only those below this table.
+/// The tables that know a key which this one does not: those in it, and those that it is in. A table beside it means
+/// something else by the same key. If there is better advice, only those below this table.
 fn elsewhere(name: &str, path: &[String], has_better: bool, parse: Parser<'_>) -> Option<String> {
     let (_, from) = path.split_last()?;
     let mut tables = Known::with_key(name, from, parse);
-    tables.retain(|it| it.is_below(from) || it.is_above(from) || !it.is_list());
+    tables.retain(|it| it.is_below(from) || it.is_above(from));
     let is_below = !from.is_empty() && tables.first().is_some_and(|it| it.is_below(from));
     if tables.is_empty() || has_better && !is_below {
         return None;

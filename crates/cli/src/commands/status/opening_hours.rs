@@ -20,13 +20,13 @@ fn words(it: &OpeningHoursStatus) -> Option<String> {
             None => "suspended by `nightwatt sleep`, until something else wakes it".to_owned(),
         });
     }
-    if let Some(time) = wakes_in {
-        return Some(format!("it is woken for the next ones in {time}"));
+    let end = it.awake_hours_end_in_s.map(|time| format!("they end in {}", seconds(time)));
+    let end = end.or_else(|| it.awake_hours_endless.then(|| "always".to_owned()));
+    match (end, wakes_in) {
+        (Some(end), Some(time)) => Some(format!("{end}; it is woken again in {time}")),
+        (None, Some(time)) => Some(format!("it is woken for the next ones in {time}")),
+        (end, None) => end,
     }
-    if it.awake_hours_endless {
-        return Some("always".to_owned());
-    }
-    Some(format!("they end in {}", seconds(it.awake_hours_end_in_s?)))
 }
 
 #[cfg(test)]
@@ -47,6 +47,8 @@ mod tests {
         assert_eq!(of(closed), "  awake hours   it is woken for the next ones in 19h59m\n");
         let open = OpeningHoursStatus { awake_hours_end_in_s: Some(7200.0), ..none };
         assert_eq!(of(open), "  awake hours   they end in 2h\n");
+        let gone = OpeningHoursStatus { awake_hours_in_s: Some(90.0), ..open };
+        assert_eq!(of(gone), "  awake hours   they end in 2h; it is woken again in 1m30s\n");
         let always = OpeningHoursStatus { awake_hours_endless: true, ..none };
         assert_eq!(of(always), "  awake hours   always\n");
     }

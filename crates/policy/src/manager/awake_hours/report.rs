@@ -42,8 +42,12 @@ impl AwakeHours {
 
     /// In how long they wake a server that has gone in them.
     fn wakes_again_in(&self, now: Now, run: AwakeRun, wake_time: Duration) -> Option<Duration> {
-        if self.ordered.is_none() && self.again_at != Mono::NEVER {
-            return Some(self.again_at.since(now.mono));
+        let again = self.again_at.since(now.mono);
+        if self.ordered.is_none()
+            && self.again_at != Mono::NEVER
+            && again < until(now.wall, self.part(run, now).ends)
+        {
+            return Some(again);
         }
         // Those that begin on the next day count again at once, others from their wake-up on.
         let part = self.part(run, now);

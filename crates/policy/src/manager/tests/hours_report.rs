@@ -146,6 +146,12 @@ fn a_server_that_went_away_in_its_hours_is_woken_again_after_two_minutes_then_on
     story.until(12 * HOUR);
     assert_eq!(story.manager.phase(), Phase::Asleep);
     assert_eq!(story.hours(), (Some(after(20 * HOUR)), Some(HoursEnd::In(after(6 * HOUR))), false));
+    // Two minutes later the hours are over.
+    let mut story = self::story(&["08:00-18:00"], &[]);
+    story.until(18 * HOUR - 60);
+    leaves(&mut story);
+    story.until(18 * HOUR - 30);
+    assert_eq!(story.hours(), (Some(after(14 * HOUR + 30)), Some(HoursEnd::In(after(30))), false));
 }
 
 #[test]
