@@ -118,8 +118,7 @@ def sees_what_was_compressed(page, before, after):
 def sees_the_certificate(page):
     expect(page.get_by_role("heading", name="Certificates")).to_be_visible()
     expect(page.locator("#certificates-note")).to_have_text(
-        # The address as it is configured.
-        "TLS at 127.0.0.1:0: 1 handshake since the proxy started; failed: none.")
+        f"TLS at {SAID['listening_tls'][0]}: 1 handshake since the proxy started; failed: none.")
     [[names, origin, until, renewed, error]] = rows(page, "certificates-table")
     assert (names, origin, error) == ("media.test, *.media.test", "files", "none")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d, in (29 d \d+ h|30 d)", until), until
