@@ -19,7 +19,7 @@ const ANSWERS: [(&str, &str); 17] = [
     ("waiting-page", "waiting page, then the page"),
     ("monitor", "by the proxy: health checks, icons"),
     ("crawler", "crawler, told when to come back (503)"),
-    ("scanner", "scanner, refused (404)"),
+    ("scanner", "scanner, refused (503)"),
     ("state", "the waiting page's own questions"),
     ("timeout", "held too long (504)"),
     ("budget", "woke the server too often (503)"),

@@ -1,11 +1,13 @@
 //! Checks of a configuration before it is started.
 
+use std::path::Path;
+
 use nightwatt_clock::Clock;
 use nightwatt_host::explained::Explained;
 use nightwatt_host::secret::Secret;
 
 use crate::admin::Guard;
-use crate::config::Config;
+use crate::config::{Config, MeterConfig};
 use crate::error::StartError;
 use crate::gateway::Gateway;
 use crate::in_use::InUse;
@@ -56,6 +58,32 @@ impl Gateway {
             )
         });
         let without_effect: Vec<String> = unused.chain(tokens).chain(acme).collect();
-        [state_dir::risks(&config.state_dir), secrets::risks(config), without_effect].concat()
+        let mut risks =
+            [state_dir::risks(&config.state_dir), secrets::risks(config), without_effect].concat();
+        risks.extend(unreadable_meters(config));
+        risks
     }
+}
+
+/// Meters whose passwords cannot be read, in words.
+fn unreadable_meters(config: &Config) -> Vec<String> {
+    let mut meters = vec![("`meter.password-file`".to_owned(), config.meter.as_ref())];
+    for site in &config.site {
+        let key = format!("`site.meter.password-file` of site `{}`", site.name);
+        meters.push((key, site.meter.as_ref()));
+        for server in &site.server {
+            let key = format!("`site.server.meter.password-file` of server `{}`", server.name);
+            meters.push((key, server.meter.as_ref()));
+        }
+    }
+    for machine in &config.machine {
+        let key = format!("`machine.meter.password-file` of machine `{}`", machine.name);
+        meters.push((key, machine.meter.as_ref()));
+    }
+    let told = |(key, meter): (String, Option<&MeterConfig>)| {
+        let path = Path::new(meter?.password_file()?);
+        let why = Explained::one_line(&Secret::from_file(path).err()?);
+        Some(format!("{key}: {why}. The meter cannot be read while that is so"))
+    };
+    meters.into_iter().filter_map(told).collect()
 }

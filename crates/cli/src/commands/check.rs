@@ -58,8 +58,18 @@ const EXAMPLES: &str = "Examples:
 
 Exit status: 0 if it can be used, 2 if not.";
 
-/// Reads the configuration and explains it.
+/// Reads the configuration and explains it. Programs get an object also for one that cannot be used.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    let explained = explain(args);
+    if let Err(failure) = &explained
+        && args.json
+    {
+        output::say_json(&json::unusable(failure))?;
+    }
+    explained
+}
+
+fn explain(args: &Args) -> Result<ExitStatus, Failure> {
     let config = control::load(&args.config)?;
     let files = Gateway::look_over(&config, &Clock::real());
     // A user without permission to read a certificate can still check a configuration: a row below reports it.

@@ -431,3 +431,18 @@ fn cache_mirror_sla_and_time_zone_are_the_same_words_for_programs() {
     let keys = ["mirror", "time_zone"].map(|key| app["sites"][0][key].clone());
     assert_eq!(keys, [Value::Null, Value::Null]);
 }
+
+#[test]
+fn a_probe_of_a_container_says_which_use_counts() {
+    let site = SITE.replace("power.simulated = {}", "power.docker = { container = \"blog\" }");
+    let probes = "[[site.in_use]]\ncpu = 0.05\n[[site.in_use]]\nname = \"own\"\nnetwork = 20000\n";
+    let written = Written::new(&format!("{site}{probes}"));
+    let rows = [
+        "container: its container uses more than 5 % of a processor, every 1m while idle",
+        "own: its container uses more than 20000 bytes/s, every 1m while idle",
+    ];
+    let page = written.page();
+    for row in rows {
+        says(&part(&page, "site blog"), &[&format!("in use {row}")]);
+    }
+}

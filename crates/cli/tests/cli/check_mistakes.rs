@@ -1,5 +1,7 @@
 //! Mistakes in the features of the front door: `check` shows the line with its key and value, and what to do next.
 
+use serde_json::{Value, json};
+
 use crate::check_front_door::{SITE, Written, part, says};
 use crate::harness::told;
 
@@ -9,9 +11,26 @@ fn refused(lines: &str) -> String {
     let [page, json] = [written.check(&[]), written.check(&["--json"])];
     for output in [&page, &json] {
         assert_eq!(output.status.code(), Some(2), "{lines}: {}", told(output));
-        assert!(output.stdout.is_empty(), "{lines}: {}", told(output));
     }
+    assert!(page.stdout.is_empty(), "{lines}: {}", told(&page));
+    let object: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(object["good"], Value::Bool(false), "{lines}: {object}");
     told(&page)
+}
+
+#[test]
+fn programs_get_an_object_with_the_place_of_a_mistake() {
+    let written = Written::site("nonsense = 1\n");
+    let output = written.check(&["--json"]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let error = object["error"].as_str().unwrap();
+    let place = format!("{}/n.toml:9:1: ", written.dir());
+    assert!(error.starts_with(&place) && error.contains("nonsense"), "{error}");
+    assert_eq!(object, json!({ "good": false, "error": error }));
+    // People see the same.
+    let shown = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(shown.trim_end(), format!("error: {error}"));
 }
 
 /// Each of these lines is refused: shows that line, which has the key and the value, and says what would be right.
@@ -246,4 +265,26 @@ fn a_controller_a_server_and_a_mirror_name_the_keys_of_their_files() {
     let said = told(&output).split_whitespace().collect::<Vec<_>>().join(" ");
     let file = "`origin_tls.ca`: cannot read /no/ca.pem";
     says(&said, &["site `blog`", file, "No such file", "hint: "]);
+}
+
+#[test]
+fn a_meter_whose_password_is_missing_is_named_with_its_table() {
+    let meter = "{ driver = \"shelly\", address = \"http://10.0.0.8\", password-file = \"FILE\" }";
+    let there = format!("meter = {}\n", meter.replace("FILE", "DIR/token"));
+    assert_eq!(Written::site(&there).json()["careful"], json!([]));
+    let missing = |name: &str| meter.replace("FILE", &format!("/no/{name}"));
+    let machine = "[[machine]]\nname = \"box\"\nprobe = \"tcp 10.0.0.5:22\"\npower.simulated = {}\n";
+    let lines = format!("meter = {}\n{machine}meter = {}\n", missing("a"), missing("b"));
+    let written = Written::new(&format!("meter = {}\n{SITE}{lines}", missing("own")));
+    let said = written.json();
+    let careful: Vec<&str> =
+        said["careful"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let named = ["`meter.", "`site.meter.", "`machine.meter."];
+    let files = ["/no/own", "/no/a", "/no/b"];
+    assert_eq!(careful.len(), named.len(), "{careful:?}");
+    for ((told, table), file) in careful.iter().zip(named).zip(files) {
+        assert!(told.starts_with(&format!("{table}password-file`")), "{told}");
+        assert!(told.contains(&format!("cannot read {file}: No such file")), "{told}");
+    }
+    says(&part(&written.page(), "listens on"), &["careful `meter.password-file`: cannot read"]);
 }

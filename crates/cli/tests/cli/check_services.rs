@@ -30,7 +30,7 @@ fn proofs_by_dns_name_the_server_and_the_key_and_warn_of_a_key_that_all_can_read
     let written = Written::site(&format!("{TLS}{by_key}"));
     let rows = [
         "by TLS on 127.0.0.1:8443",
-        "careful blog.example, *.blog.example, until ",
+        "careful blog.example, *.blog.example (",
         "not got yet from its authority",
         "proofs records in DNS, by updates at 192.0.2.1:53 with the key night.example",
     ];
@@ -40,6 +40,7 @@ fn proofs_by_dns_name_the_server_and_the_key_and_warn_of_a_key_that_all_can_read
     assert_eq!(said["tls"]["listen"], json!(["127.0.0.1:8443"]));
     assert_eq!(certificate["names"], json!(["blog.example", "*.blog.example"]));
     assert_eq!(certificate["problem"], "not got yet from its authority");
+    assert_eq!(certificate["until"], Value::Null, "what nightwatt makes itself is valid for ever");
     assert_eq!(said["careful"], json!([]));
     written.open_to("dns.key", 0o644);
     let file = format!("{}/dns.key", written.dir());

@@ -189,16 +189,16 @@ impl InUseConfig {
     /// What it asks, for people.
     pub fn in_words(&self, site: &SiteConfig) -> String {
         let Self { cpu, network, ports, .. } = self;
-        let what = if let Some(question) = self.question(site) {
-            let scheme = if question.url.by_tls { "https" } else { "http" };
-            // A query may hold a secret.
-            let path = question.path.split('?').next().unwrap_or_default();
-            format!("{scheme}://{}{path}", question.url.authority)
-        } else if self.is_of_container() {
+        let what = if self.is_of_container() {
             let cpu = cpu.map(|share| format!("{} % of a processor", share * 100.0));
             let network = network.map(|rate| format!("{rate} bytes/s"));
             let limits: Vec<String> = cpu.into_iter().chain(network).collect();
             format!("its container uses more than {}", limits.join(" or "))
+        } else if let Some(question) = self.question(site) {
+            let scheme = if question.url.by_tls { "https" } else { "http" };
+            // A query may hold a secret.
+            let path = question.path.split('?').next().unwrap_or_default();
+            format!("{scheme}://{}{path}", question.url.authority)
         } else {
             let ports: Vec<String> = ports.iter().map(ToString::to_string).collect();
             format!("connections to {}", ports.join(", "))

@@ -33,7 +33,7 @@ pub struct CertificateStatus {
     pub not_before: Option<i64>,
     /// The last second in which it is valid, in seconds since 1970; nothing if it cannot be read.
     pub not_after: Option<i64>,
-    /// The same as text.
+    /// The same as text; nothing for one that nightwatt made itself, since that is valid for ever.
     pub until: Option<String>,
     /// It is a temporary one, until its authority issues the real one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -407,7 +407,7 @@ fn of_pair(
         is_awaited: false,
         is_faulty,
         renewal_failed,
-        until: Some(day(pair.validity.until)),
+        until: (!pair.is_made_here).then(|| day(pair.validity.until)),
         renewal: None,
         problem: (!told.is_empty()).then(|| told.join("; ")),
     }

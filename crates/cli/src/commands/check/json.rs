@@ -16,6 +16,13 @@ use super::{
     machine_risks, measured, meter_words, mirror_words, pool, probed, risks, services, sla, udp,
     usable_webhooks, wake_times, warm_up,
 };
+use crate::errors::Failure;
+
+/// The object for a configuration that cannot be used: what is wrong, which begins with its place in the file.
+pub(super) fn unusable(failure: &Failure) -> Value {
+    let text = failure.to_string();
+    json!({ "good": false, "error": text.strip_prefix("error: ").unwrap_or(&text) })
+}
 
 /// The whole object; `careful` has what belongs to no site.
 pub(super) fn whole(config: &Config, careful: &[String]) -> Value {
