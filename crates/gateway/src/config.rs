@@ -441,12 +441,13 @@ impl Config {
             webhook.check().map_err(|it| it.within(format_args!("webhook.{index}")))?;
         }
         self.check_needs()?;
-        self.check_containers()?;
         tcp::check_all(self, &mut taken)?;
         udp::check_all(self, &mut taken)?;
         job::check_all(self, &mut taken)?;
         self.magic_packets.as_ref().map_or(Ok(()), |it| it.check(self))?;
-        self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))
+        self.gate.as_ref().map_or(Ok(()), |gate| gate.check(self))?;
+        // Last: it checks all of this again with one more site, and would be blamed for what is wrong elsewhere.
+        self.check_containers(&taken)
     }
 }
 

@@ -161,6 +161,7 @@ monitors = ["10.0.0.8"]
         "only those of 10.0.0.0/9 wake the server",
         "those of 10.0.0.9/32 never wake it",
         "those of 10.0.0.8/32 are monitors",
+        "`monitors` log in as other clients do: if those of 10.0.0.8/32 cannot, name them in `without_password` too",
     ];
     says(&part(&written.page(), "site blog"), &rows);
     let access = json!({
@@ -180,6 +181,7 @@ monitors = ["10.0.0.8"]
         "careful": [
             "passwords cross the network in clear text without `redirect_to_https`",
             "behind another proxy, name that in `trusted_proxies`: else all of its clients have its address",
+            "`monitors` log in as other clients do: if those of 10.0.0.8/32 cannot, name them in `without_password` too",
         ],
     });
     let said = written.json();

@@ -176,6 +176,12 @@ fn probes_without_a_question_and_services_without_a_server_are_refused() {
             "[magic_packets]",
             "no card's address is known: write `power.wake.wol` for one, or leave this table out",
         ),
+        // What is wrong elsewhere is not shown at the containers.
+        (
+            "[magic_packets]\n[containers]\npodman = \"/run/podman/podman.sock\"",
+            "[magic_packets]",
+            "no card's address is known: write `power.wake.wol` for one, or leave this table out",
+        ),
         (
             "[containers]",
             "[containers]",

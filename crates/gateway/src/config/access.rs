@@ -121,6 +121,22 @@ impl AccessConfig {
         lists.into_iter().filter_map(half).collect()
     }
 
+    /// Warns of monitors that have to log in: the list alone does not let them in.
+    pub fn monitors_that_log_in(&self) -> Option<String> {
+        if self.htpasswd.is_none() && self.forward.is_none() {
+            return None;
+        }
+        let is_open = |it: &&Network| self.without_password.iter().any(|open| it.is_within(open));
+        let closed = self.monitors.iter().filter(|it| !is_open(it)).map(ToString::to_string);
+        let closed = closed.collect::<Vec<_>>().join(", ");
+        (!closed.is_empty()).then(|| {
+            format!(
+                "`monitors` log in as other clients do: if those of {closed} cannot, name them in `without_password` \
+                 too"
+            )
+        })
+    }
+
     fn check_passwords(&self) -> Result<(), Wrong> {
         if self.realm.is_some() && self.htpasswd.is_none() {
             let text = "`realm` has no effect without `htpasswd`, the file of passwords";
@@ -311,6 +327,33 @@ mod tests {
             for (said, warned) in said.iter().zip(warned) {
                 assert!(said.starts_with(warned), "{lines}: {said}");
             }
+        }
+    }
+
+    #[test]
+    fn monitors_that_have_to_log_in_are_warned_of() {
+        let monitors = "monitors = [\"10.0.0.8\", \"10.1.0.0/16\", \"fd00::8\"]";
+        for (lines, warned) in [
+            ("", None),
+            ("htpasswd = \"/x\"", Some("10.0.0.8/32, 10.1.0.0/16, fd00::8/128")),
+            (
+                "forward = { url = \"http://127.0.0.1:1/\" }",
+                Some("10.0.0.8/32, 10.1.0.0/16, fd00::8/128"),
+            ),
+            // A half of a network is not all of it.
+            (
+                "htpasswd = \"/x\"\nwithout_password = [\"10.0.0.0/24\", \"10.1.0.0/17\"]",
+                Some("10.1.0.0/16, fd00::8/128"),
+            ),
+            ("htpasswd = \"/x\"\nwithout_password = [\"10.0.0.0/8\", \"::/0\"]", None),
+        ] {
+            // A service of `forward` needs `hosts`, which `parse` leaves out.
+            let access: AccessConfig = toml::from_str(&format!("{monitors}\n{lines}")).unwrap();
+            let said = access.monitors_that_log_in();
+            let expected = warned.map(|it| format!("if those of {it} cannot"));
+            assert_eq!(said.is_some(), expected.is_some(), "{lines}: {said:?}");
+            let said = said.unwrap_or_default();
+            assert!(said.contains(&expected.unwrap_or_default()), "{lines}: {said}");
         }
     }
 

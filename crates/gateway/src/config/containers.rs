@@ -1,5 +1,7 @@
 //! `[containers]`: sites that labels of containers describe.
 
+use std::collections::HashSet;
+
 use nightwatt_policy::scenario::Scenario;
 use nightwatt_power::docker;
 use serde::Deserialize;
@@ -56,13 +58,23 @@ impl ContainersConfig {
     }
 }
 
+/// A name for the example that no site, machine, service or job has.
+fn free_name(taken: &HashSet<String>) -> String {
+    let mut name = "example".to_owned();
+    while taken.contains(&format!("name {name}")) {
+        name.push('-');
+    }
+    name
+}
+
 fn has_sla(file: &toml::Table) -> bool {
     file.get("scenario").is_some_and(|scenario| scenario.get("sla").is_some())
 }
 
 impl Config {
-    /// Checks what all sites of containers have in common, by the example of one.
-    pub(super) fn check_containers(&self) -> Result<(), Wrong> {
+    /// Checks what all sites of containers have in common, by the example of one. The rest of the configuration is
+    /// right, and these names are `taken`.
+    pub(super) fn check_containers(&self, taken: &HashSet<String>) -> Result<(), Wrong> {
         let Some(containers) = &self.containers else { return Ok(()) };
         if containers.docker.is_some() == containers.podman.is_some() {
             let text = "whose containers? Write `podman = \"/run/podman/podman.sock\"` or \
@@ -76,7 +88,7 @@ impl Config {
             );
         }
         let mut example = containers.site.clone();
-        example.insert("name".to_owned(), "example".into());
+        example.insert("name".to_owned(), free_name(taken).into());
         example.insert("hosts".to_owned(), vec!["example.invalid"].into());
         example.insert("origin".to_owned(), "http://127.0.0.1:1".into());
         let name = containers.daemon().map_or("podman", |(name, _)| name);
@@ -175,6 +187,36 @@ mod tests {
             let said = parse(lines).unwrap_err();
             assert!(said.starts_with("test.toml:") && said.contains(why), "{lines}: {said}");
         }
+    }
+
+    #[test]
+    fn what_is_wrong_elsewhere_is_shown_there_and_not_at_the_containers() {
+        let service = "name = \"a\"\nlisten = [\"127.0.0.1:2222\"]\norigin = \"10.0.0.5:22\"\non = \"nas\"";
+        let job = "name = \"a\"\non = \"nas\"\nat = \"03:00\"\ncommand = [\"true\"]";
+        for (lines, shown) in [
+            ("[magic_packets]".to_owned(), "[magic_packets]"),
+            ("[gate]\nlisten = [\"127.0.0.1:9181\"]\nquiet = \"0s\"".to_owned(), "quiet = \"0s\""),
+            (format!("[[tcp]]\n{service}"), "on = \"nas\""),
+            (format!("[[udp]]\n{service}"), "on = \"nas\""),
+            (format!("[[job]]\n{job}"), "on = \"nas\""),
+        ] {
+            let text = format!(
+                "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"blog\"\nhosts = [\"blog\"]\n\
+                 origin = \"http://127.0.0.1:1\"\npower.simulated = {{}}\n{lines}\n[containers]\ndocker = \"/a\"\n"
+            );
+            let said = Config::parse(&text, "x").unwrap_err().to_string();
+            assert!(said.contains(&format!(" | {shown}\n")), "{lines}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_site_and_a_service_may_have_the_name_of_the_example() {
+        let text = "listen = [\"127.0.0.1:0\"]\n[[site]]\nname = \"example\"\nhosts = [\"blog\"]\n\
+                    origin = \"http://127.0.0.1:1\"\npower.simulated = {}\n[[tcp]]\nname = \"example-\"\n\
+                    listen = [\"127.0.0.1:2222\"]\norigin = \"10.0.0.5:22\"\non = \"example\"\n\
+                    [containers]\ndocker = \"/a\"\n";
+        let names = Config::parse(text, "x").map(|it| it.site.len() + it.tcp.len());
+        assert_eq!(names.map_err(|error| error.to_string()), Ok(2));
     }
 
     #[test]

@@ -34,6 +34,11 @@ impl Network {
         self.address.is_ipv4()
     }
 
+    /// Whether another network has all of its addresses.
+    pub(super) fn is_within(&self, other: &Self) -> bool {
+        other.bits <= self.bits && other.contains(self.address)
+    }
+
     /// Is `address` in it? IPv4 addresses in IPv6 clothes count as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {

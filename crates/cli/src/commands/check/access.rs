@@ -62,6 +62,7 @@ fn words(config: &Config, site: &SiteConfig) -> Option<String> {
     if !monitors.is_empty() {
         parts.push(format!("those of {} are monitors", list(monitors)));
     }
+    parts.extend(access.monitors_that_log_in());
     parts.extend(access.one_family());
     Some(parts.join("; "))
 }
@@ -101,7 +102,7 @@ pub(super) fn as_json(config: &Config, site: &SiteConfig) -> Value {
     let Some(access) = &site.access else { return Value::Null };
     let careful = clear_text(config, site).into_iter().chain(unnamed_proxy(config, access));
     let careful = careful.chain(own_log_in(config, site)).map(str::to_owned);
-    let careful = careful.chain(access.one_family());
+    let careful = careful.chain(access.monitors_that_log_in()).chain(access.one_family());
     json!({
         "allow": access.allow.as_deref().map(texts),
         "deny": texts(&access.deny),
