@@ -279,7 +279,8 @@ fn a_meter_whose_password_is_missing_is_named_with_its_table() {
     let there = format!("meter = {}\n", meter.replace("FILE", "DIR/token"));
     assert_eq!(Written::site(&there).json()["careful"], json!([]));
     let missing = |name: &str| meter.replace("FILE", &format!("/no/{name}"));
-    let machine = "[[machine]]\nname = \"box\"\nprobe = \"tcp 10.0.0.5:22\"\npower.simulated = {}\n";
+    let machine =
+        "[[machine]]\nname = \"box\"\nprobe = \"tcp 10.0.0.5:22\"\npower.simulated = {}\n";
     let lines = format!("meter = {}\n{machine}meter = {}\n", missing("a"), missing("b"));
     let written = Written::new(&format!("meter = {}\n{SITE}{lines}", missing("own")));
     let said = written.json();

@@ -191,7 +191,8 @@ mod tests {
 
     #[test]
     fn what_is_wrong_elsewhere_is_shown_there_and_not_at_the_containers() {
-        let service = "name = \"a\"\nlisten = [\"127.0.0.1:2222\"]\norigin = \"10.0.0.5:22\"\non = \"nas\"";
+        let service =
+            "name = \"a\"\nlisten = [\"127.0.0.1:2222\"]\norigin = \"10.0.0.5:22\"\non = \"nas\"";
         let job = "name = \"a\"\non = \"nas\"\nat = \"03:00\"\ncommand = [\"true\"]";
         for (lines, shown) in [
             ("[magic_packets]".to_owned(), "[magic_packets]"),
