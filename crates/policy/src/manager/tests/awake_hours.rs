@@ -7,13 +7,13 @@ use nightwatt_energy::zone::OffsetChange;
 use super::*;
 use crate::hours::DaysOff;
 
-const HOUR: u64 = 3600;
-const DAY: u64 = 86_400;
+pub(super) const HOUR: u64 = 3600;
+pub(super) const DAY: u64 = 86_400;
 
 /// 2026-11-23, a Monday, at midnight UTC.
-const MONDAY: i64 = 1_795_392_000;
+pub(super) const MONDAY: i64 = 1_795_392_000;
 
-fn settings(hours: &[&str]) -> Settings {
+pub(super) fn settings(hours: &[&str]) -> Settings {
     let awake = hours.iter().map(|text| text.parse().unwrap()).collect();
     Settings { sla: None, awake, ..Settings::of(&Scenario::default()) }
 }

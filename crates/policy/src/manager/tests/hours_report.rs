@@ -2,19 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::awake_hours::{DAY, HOUR, MONDAY, settings};
 use super::*;
 use crate::hours::{DaysOff, HoursEnd};
-
-const HOUR: u64 = 3600;
-const DAY: u64 = 86_400;
-
-/// 2026-11-23, a Monday, at midnight UTC.
-const MONDAY: i64 = 1_795_392_000;
-
-fn settings(hours: &[&str]) -> Settings {
-    let awake = hours.iter().map(|text| text.parse().unwrap()).collect();
-    Settings { sla: None, awake, ..Settings::of(&Scenario::default()) }
-}
 
 /// It begins on Monday at midnight, with these whole-day holidays, counted from that day.
 fn story(hours: &[&str], holidays: &[i64]) -> Story {
