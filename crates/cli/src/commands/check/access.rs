@@ -89,7 +89,7 @@ fn unnamed_proxy(config: &Config, access: &AccessConfig) -> Option<&'static str>
     )
 }
 
-fn list(networks: &[Network]) -> String {
+pub(super) fn list(networks: &[Network]) -> String {
     texts(networks).join(", ")
 }
 

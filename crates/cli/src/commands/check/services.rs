@@ -9,7 +9,7 @@ use nightwatt_gateway::config::{
 use nightwatt_policy::passage::KeepAwake;
 use serde_json::{Value, json};
 
-use super::row;
+use super::{access, row};
 use crate::figures::{counted, time};
 
 /// Rows about where the service is, and when it keeps its server awake.
@@ -80,11 +80,8 @@ pub(super) fn origin(origin: &TcpOrigin, on: &str) -> String {
 
 /// Whose connections or datagrams a service takes.
 pub(super) fn clients(allow: Option<&[Network]>, deny: &[Network]) -> String {
-    let list = |networks: &[Network]| {
-        networks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    };
-    let allow = allow.map_or_else(|| "all".to_owned(), list);
-    if deny.is_empty() { allow } else { format!("{allow}, but not {}", list(deny)) }
+    let allow = allow.map_or_else(|| "all".to_owned(), access::list);
+    if deny.is_empty() { allow } else { format!("{allow}, but not {}", access::list(deny)) }
 }
 
 /// What a service on this site or machine wakes.
