@@ -8,6 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 /// The script whose table this crate reads.
 const TABLE: &str = include_str!("../../../tools/need");
@@ -73,15 +74,22 @@ pub fn own_address() -> IpAddr {
 /// An address for TCP that nothing listens on, for a program that must be told where to listen, or does so later.
 #[must_use]
 pub fn free_address() -> SocketAddr {
-    let bound = TcpListener::bind((own_address(), 0)).and_then(|it| it.local_addr());
-    bound.expect("each address of 127.0.0.0/8 is this machine's, and has free ports")
+    next_free(|at| TcpListener::bind(at).is_ok())
 }
 
 /// The same for UDP.
 #[must_use]
 pub fn free_udp_address() -> SocketAddr {
-    let bound = UdpSocket::bind((own_address(), 0)).and_then(|it| it.local_addr());
-    bound.expect("each address of 127.0.0.0/8 is this machine's, and has free ports")
+    next_free(|at| UdpSocket::bind(at).is_ok())
+}
+
+/// The next of this process's addresses that is free. Each is given once, and its port is below those that Linux gives
+/// by itself (`net.ipv4.ip_local_port_range` begins at 32768), so that no socket of this process is given it either.
+fn next_free(is_free: impl Fn(SocketAddr) -> bool) -> SocketAddr {
+    static NEXT: AtomicU16 = AtomicU16::new(10_000);
+    let next = || SocketAddr::new(own_address(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let free = std::iter::repeat_with(next).take(10_000).find(|at| is_free(*at));
+    free.expect("each address of 127.0.0.0/8 is this machine's, and has free ports")
 }
 
 fn find(name: &str) -> Option<PathBuf> {
@@ -142,8 +150,9 @@ mod tests {
         for address in [free_address(), free_udp_address()] {
             let IpAddr::V4(ip) = address.ip() else { panic!("{address}") };
             assert!(ip.octets()[0] == 127 && ip.octets()[1] >= 64, "{address}");
-            assert_ne!(address.port(), 0);
+            assert!((10_000..32_768).contains(&address.port()), "{address}");
         }
+        assert_ne!(free_address(), free_address(), "each is given once");
         assert!(TcpListener::bind(free_address()).is_ok());
         assert!(UdpSocket::bind(free_udp_address()).is_ok());
     }
