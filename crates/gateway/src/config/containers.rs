@@ -152,7 +152,7 @@ impl Config {
         config.containers.clone_from(&self.containers);
         // What is wrong without it is not its fault.
         if listening::check(self).is_ok() {
-            listening::check(&config).map_err(|(_, text)| text)?;
+            listening::check(&config).map_err(|it| it.text)?;
         }
         if let Some(site) = config.site.last_mut() {
             site.read_files(OddEvents::Skip).map_err(|it| it.text)?;

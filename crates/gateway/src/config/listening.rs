@@ -6,8 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::{Config, TcpOrigin, own};
 use crate::authority::Authority;
 
-/// Two values that do not go together: their dotted keys, and what is wrong and what would be right.
-pub(super) type Clash = ([String; 2], String);
+/// Two values that do not go together.
+pub(super) struct Clash {
+    /// Their dotted keys.
+    pub(super) keys: [String; 2],
+    /// What is wrong and what would be right.
+    pub(super) text: String,
+}
 
 /// Something that is listened for.
 struct Listener {
@@ -76,8 +81,8 @@ pub(super) fn check(config: &Config) -> Result<(), Clash> {
     let all = listeners(config);
     for (at, later) in all.iter().enumerate() {
         for first in &all[..at] {
-            if let Some(message) = clash(first, later) {
-                return Err(([later.key.clone(), first.key.clone()], message));
+            if let Some(text) = clash(first, later) {
+                return Err(Clash { keys: [later.key.clone(), first.key.clone()], text });
             }
         }
     }
@@ -90,12 +95,12 @@ fn services_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clas
     for (index, tcp) in config.tcp.iter().enumerate() {
         let origins = origins(config, &tcp.on, &tcp.origin);
         if let Some(own) = all.iter().find(|it| it.is_tcp && it.is_reached_at(&origins)) {
-            let message = format!(
+            let text = format!(
                 "`origin` is where nightwatt itself listens, for {}: its connections would loop \
                  forever. Write where the service listens; on this machine that is another port",
                 own.what
             );
-            return Err(([format!("tcp.{index}.origin"), own.key.clone()], message));
+            return Err(Clash { keys: [format!("tcp.{index}.origin"), own.key.clone()], text });
         }
     }
     Ok(())
@@ -110,13 +115,13 @@ fn datagrams_lead_elsewhere(config: &Config) -> Result<(), Clash> {
         };
         for (other, it) in config.udp.iter().enumerate() {
             let Some(at) = it.listen.iter().position(reached) else { continue };
-            let message = format!(
+            let text = format!(
                 "`origin` is where nightwatt itself listens, for `{}`: its datagrams would loop forever. Write \
                  where the service listens; on this machine that is another port",
                 it.name
             );
             let keys = [format!("udp.{index}.origin"), format!("udp.{other}.listen.{at}")];
-            return Err((keys, message));
+            return Err(Clash { keys, text });
         }
     }
     Ok(())
@@ -139,12 +144,12 @@ fn sites_lead_elsewhere(config: &Config, all: &[Listener]) -> Result<(), Clash> 
             };
             let at = addresses(host, port);
             if let Some(own) = all.iter().find(|it| it.is_site && it.is_reached_at(&at)) {
-                let message = format!(
+                let text = format!(
                     "`origin` is where nightwatt itself listens, for {}: its requests would loop \
                      forever. Write where the server listens; on this machine that is another port",
                     own.what
                 );
-                return Err(([key, own.key.clone()], message));
+                return Err(Clash { keys: [key, own.key.clone()], text });
             }
         }
     }
