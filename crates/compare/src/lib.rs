@@ -41,7 +41,7 @@ mod tests;
 use jiff::Timestamp;
 
 pub use error::Error;
-pub use plan::{Commands, Plan, PlanFile, Reader, Subject};
+pub use plan::{Commands, Plan, PlanFile, Reader, Subject, Wrong};
 pub use report::{report, warnings_of_runs};
 pub use result::{Consolidation, EnergySource, Failed, Report, ServiceTime};
 pub use runner::{RunProgress, Runs, drive, run};

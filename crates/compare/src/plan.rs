@@ -5,6 +5,7 @@ mod commands;
 mod factor;
 mod file;
 mod workload;
+mod wrong_value;
 
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ pub use file::PlanFile;
 use file::Restart;
 pub use workload::Reader;
 pub(crate) use workload::{Site, Workload};
+pub use wrong_value::Wrong;
 
 /// What the results in a folder are of.
 #[derive(Debug, Clone, Copy)]

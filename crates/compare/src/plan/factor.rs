@@ -4,7 +4,7 @@ use nightwatt_environments::settings::Setting;
 use serde::Deserialize;
 use toml::Value;
 
-use super::{EnvironmentPlan, Workload, word};
+use super::{EnvironmentPlan, Workload, Wrong, word};
 use crate::lines;
 
 /// Something that is varied, as the plan file has it.
@@ -56,23 +56,23 @@ pub enum FactorKind {
 }
 
 impl Factor {
-    /// Of a table of the plan; else the key and what is wrong with it.
+    /// Of a table of the plan.
     pub(super) fn of(
         file: &FactorFile,
         environments: &[EnvironmentPlan],
         workloads: &[Workload],
-    ) -> Result<Self, (&'static str, String)> {
+    ) -> Result<Self, Wrong> {
         if file.values.is_empty() {
-            return Err(("values", "it has no values: name two or more".to_owned()));
+            return Err(Wrong::new("values", "it has no values: name two or more"));
         }
         let kind = match (&file.setting, &file.option) {
             (Some(_), Some(_)) => {
                 let why = "a factor is a `setting` of this machine or an `option` of environments";
-                return Err(("option", why.to_owned()));
+                return Err(Wrong::new("option", why));
             }
             (Some(table), None) => {
                 let setting = Setting::deserialize(table.clone());
-                FactorKind::Setting(setting.map_err(|why| ("setting", why.message().to_owned()))?)
+                FactorKind::Setting(setting.map_err(|why| Wrong::new("setting", why.message()))?)
             }
             (None, Some(key)) => FactorKind::Option(key.clone()),
             (None, None) => FactorKind::Word,
@@ -83,11 +83,11 @@ impl Factor {
             // Options may be lists; tables show them as TOML has them.
             (None, FactorKind::Option(_)) => file.values.iter().map(ToString::to_string).collect(),
             (None, _) => {
-                return Err(("values", "values are text, numbers, or true and false".to_owned()));
+                return Err(Wrong::new("values", "values are text, numbers, or true and false"));
             }
         };
         if let Some(again) = (1..values.len()).find(|at| values[..*at].contains(&values[*at])) {
-            return Err(("values", format!("`{}` is there twice", values[again])));
+            return Err(Wrong::new("values", format!("`{}` is there twice", values[again])));
         }
         let named = |wanted: &[String], name: &str| wanted.iter().any(|it| it == name);
         let is_in = |environment: &EnvironmentPlan| {
@@ -105,7 +105,7 @@ impl Factor {
         if workloads.is_empty() {
             let name = &file.name;
             let why = format!("no line of a workload has `{{{name}}}`: what is it to change?");
-            return Err(("name", why));
+            return Err(Wrong::new("name", why));
         }
         Ok(Self {
             name: file.name.clone(),

@@ -12,7 +12,7 @@ use toml::Value;
 
 use super::factor::FactorFile;
 use super::workload::WorkloadFile;
-use super::{Axis, EnvironmentPlan, Factor, Plan, Reader, Runs, Workload};
+use super::{Axis, EnvironmentPlan, Factor, Plan, Reader, Runs, Workload, Wrong};
 use crate::error::Error;
 use crate::lines::{self, Names};
 
@@ -146,20 +146,13 @@ mod optional_duration {
     }
 }
 
-/// A key, with dots, and what is wrong with its value.
-struct Wrong(String, String);
-
-fn wrong(key: impl Into<String>, message: impl Into<String>) -> Wrong {
-    Wrong(key.into(), message.into())
-}
-
 impl PlanFile {
     /// Reads a plan; `name` is what errors call it, `title` what the report does if the plan does not say.
     pub fn read(name: &str, title: &str, text: &str) -> Result<Plan, Error> {
         let file: Self = toml::from_str(text)
             .map_err(|error| ConfigError::syntax::<Self>(name, text, &error))?;
         let plan = file.resolve(title, text);
-        plan.map_err(|Wrong(key, message)| ConfigError::value(name, text, &key, message).into())
+        plan.map_err(|it| ConfigError::value(name, text, &it.key, it.text).into())
     }
 
     fn resolve(self, title: &str, text: &str) -> Result<Plan, Wrong> {
@@ -172,7 +165,7 @@ impl PlanFile {
         let baseline = self.baseline(axis, &environments, &factors)?;
         let meters: Result<Vec<MeterSpec>, Wrong> = (self.meters.iter().enumerate())
             .map(|(index, text)| {
-                let wrong = |error: String| wrong(format!("meters.{index}"), error);
+                let wrong = |error: String| Wrong::new(format!("meters.{index}"), error);
                 let spec: MeterSpec = text.parse().map_err(|error| wrong(format!("{error}")))?;
                 nightwatt_meters::driver(&spec.driver).map_err(|error| wrong(error.to_string()))?;
                 Ok(spec)
@@ -198,7 +191,7 @@ impl PlanFile {
             workloads,
             cells: Vec::new(),
         };
-        let plan = plan.with_cells().map_err(|message| wrong("workload", message))?;
+        let plan = plan.with_cells().map_err(|message| Wrong::new("workload", message))?;
         check_environments(&plan)?;
         Ok(plan)
     }
@@ -207,35 +200,35 @@ impl PlanFile {
         let share = |key: &str, value: f64| {
             let is_share = value > 0.0 && value < 1.0;
             let message = format!("{value} is no share: 3 % is written 0.03");
-            if is_share { Ok(()) } else { Err(wrong(key, message)) }
+            if is_share { Ok(()) } else { Err(Wrong::new(key, message)) }
         };
         share("margin", self.margin)?;
         let trimmed = self.runs.trim_first + self.runs.trim_last;
         if !trimmed.is_zero() && trimmed >= self.runs.time_limit {
             let message = "with `trim_last` it takes as much as `time_limit` allows: nothing would be left that counts";
-            return Err(wrong("runs.trim_first", message));
+            return Err(Wrong::new("runs.trim_first", message));
         }
         share("runs.precision", self.runs.precision)?;
         if self.runs.least < 3 {
-            return Err(wrong(
+            return Err(Wrong::new(
                 "runs.least",
                 "how surely a mean is known takes 3 runs at least; 8 are better",
             ));
         }
         if self.runs.most > 1000 {
-            return Err(wrong("runs.most", "is 1000 at most"));
+            return Err(Wrong::new("runs.most", "is 1000 at most"));
         }
         if self.runs.most < self.runs.least {
             let (most, least) = (self.runs.most, self.runs.least);
-            return Err(wrong("runs.most", format!("{most} is below `least`, {least}")));
+            return Err(Wrong::new("runs.most", format!("{most} is below `least`, {least}")));
         }
         for (key, time) in [("interval", self.interval), ("idle", self.idle)] {
             if time.is_some_and(|time| time.is_zero()) {
-                return Err(wrong(key, "takes some time; leave it out or say how much"));
+                return Err(Wrong::new(key, "takes some time; leave it out or say how much"));
             }
         }
         if self.runs.time_limit.is_zero() {
-            return Err(wrong(
+            return Err(Wrong::new(
                 "runs.time_limit",
                 "a run takes some time; leave it out or say how much",
             ));
@@ -245,7 +238,8 @@ impl PlanFile {
 
     fn environments(&self) -> Result<Vec<EnvironmentPlan>, Wrong> {
         if self.environment.is_empty() {
-            return Err(wrong("environment", "no environment is given: add an `[[environment]]`"));
+            let message = "no environment is given: add an `[[environment]]`";
+            return Err(Wrong::new("environment", message));
         }
         let mut all: Vec<EnvironmentPlan> = Vec::new();
         for (index, table) in self.environment.iter().enumerate() {
@@ -253,7 +247,7 @@ impl PlanFile {
             if all.iter().any(|other| other.name == environment.name) {
                 let message =
                     format!("`{}` is there twice; rows need different names", environment.name);
-                return Err(wrong(format!("environment.{index}.name"), message));
+                return Err(Wrong::new(format!("environment.{index}.name"), message));
             }
             all.push(environment);
         }
@@ -262,7 +256,7 @@ impl PlanFile {
 
     fn workloads(&self) -> Result<Vec<Workload>, Wrong> {
         if self.workload.is_empty() {
-            return Err(wrong("workload", "no workload is given: add a `[[workload]]`"));
+            return Err(Wrong::new("workload", "no workload is given: add a `[[workload]]`"));
         }
         let environments: Vec<EnvironmentPlan> =
             self.environment.iter().map(EnvironmentPlan::of).collect();
@@ -272,13 +266,13 @@ impl PlanFile {
             let key = |key: &str| format!("workload.{index}.{key}");
             if !seen.insert(file.name.clone()) {
                 let message = format!("`{}` is there twice; rows need different names", file.name);
-                return Err(wrong(key("name"), message));
+                return Err(Wrong::new(key("name"), message));
             }
-            known(&file.environments, &names).map_err(|why| wrong(key("environments"), why))?;
+            known(&file.environments, &names).map_err(|why| Wrong::new(key("environments"), why))?;
             let reader = Reader::of(&file.tool, file.read.as_ref());
-            let reader = reader.map_err(|(part, message)| wrong(key(part), message))?;
+            let reader = reader.map_err(|it| it.within(format_args!("workload.{index}")))?;
             if file.ready.is_some() && file.serve.is_none() {
-                return Err(wrong(key("ready"), "there is no `serve` to wait for"));
+                return Err(Wrong::new(key("ready"), "there is no `serve` to wait for"));
             }
             Ok(Workload::of(file, reader))
         };
@@ -296,17 +290,17 @@ impl PlanFile {
             if !lines::is_name(&file.name) || lines::RESERVED.contains(&file.name.as_str()) {
                 let why = "is no name for a factor: take a lower-case word that is not one of nightwatt's";
                 let all = lines::RESERVED.join(", ");
-                return Err(wrong(key("name"), format!("`{}` {why} ({all})", file.name)));
+                return Err(Wrong::new(key("name"), format!("`{}` {why} ({all})", file.name)));
             }
             if all.iter().any(|other| other.name == file.name) {
-                return Err(wrong(key("name"), format!("`{}` is there twice", file.name)));
+                return Err(Wrong::new(key("name"), format!("`{}` is there twice", file.name)));
             }
             let names: Vec<&str> = environments.iter().map(|it| it.name.as_str()).collect();
-            known(&file.environments, &names).map_err(|why| wrong(key("environments"), why))?;
+            known(&file.environments, &names).map_err(|why| Wrong::new(key("environments"), why))?;
             let names: Vec<&str> = workloads.iter().map(|it| it.name.as_str()).collect();
-            known(&file.workloads, &names).map_err(|why| wrong(key("workloads"), why))?;
+            known(&file.workloads, &names).map_err(|why| Wrong::new(key("workloads"), why))?;
             let factor = Factor::of(file, environments, workloads);
-            all.push(factor.map_err(|(part, message)| wrong(key(part), message))?);
+            all.push(factor.map_err(|it| it.within(format_args!("factor.{index}")))?);
         }
         Ok(all)
     }
@@ -321,7 +315,7 @@ impl PlanFile {
                 .collect();
             for (key, line) in workload.lines() {
                 lines::check(line, &Names { factors: &names })
-                    .map_err(|message| wrong(format!("workload.{index}.{key}"), message))?;
+                    .map_err(|message| Wrong::new(format!("workload.{index}.{key}"), message))?;
             }
         }
         Ok(())
@@ -337,7 +331,7 @@ impl PlanFile {
             let all = names.join(", ");
             let message =
                 format!("`{}` is neither `environment` nor a factor ({all})", self.compare);
-            wrong("compare", message)
+            Wrong::new("compare", message)
         })
     }
 
@@ -355,7 +349,7 @@ impl PlanFile {
         let wanted = super::word(wanted).unwrap_or_default();
         let place = names.iter().position(|name| *name == wanted);
         place.ok_or_else(|| {
-            wrong(
+            Wrong::new(
                 "baseline",
                 format!("`{wanted}` is not one of those compared: {}", names.join(", ")),
             )
@@ -366,24 +360,24 @@ impl PlanFile {
 /// Every environment is one, with every option that it is given; those within others find them.
 fn check_environments(plan: &Plan) -> Result<(), Wrong> {
     if let Some(client) = &plan.client {
-        let client = client.config([]).map_err(|why| wrong("client", why))?;
+        let client = client.config([]).map_err(|why| Wrong::new("client", why))?;
         if client.common.copies > 1 || client.common.within.is_some() {
-            return Err(wrong("client", "there is one client, and it is within nothing else"));
+            return Err(Wrong::new("client", "there is one client, and it is within nothing else"));
         }
         if plan.address.is_none() && plan.environments.iter().any(|it| !it.is_elsewhere()) {
             let message =
                 "say by `address` how it reaches this machine: the plan's servers are here";
-            return Err(wrong("client", message));
+            return Err(Wrong::new("client", message));
         }
     }
     let names: Vec<&str> = plan.environments.iter().map(|it| it.name.as_str()).collect();
     for cell in &plan.cells {
         let key = format!("environment.{}", cell.environment);
-        let config = plan.config(cell).map_err(|why| wrong(key.clone(), why))?;
+        let config = plan.config(cell).map_err(|why| Wrong::new(key.clone(), why))?;
         if let Some(outer) = config.common.within.filter(|outer| !names.contains(&outer.as_str())) {
             let all = names.join(", ");
             let message = format!("there is no environment `{outer}` to be within, but {all}");
-            return Err(wrong(format!("{key}.within"), message));
+            return Err(Wrong::new(format!("{key}.within"), message));
         }
     }
     let outer = |name: &str| {
@@ -396,7 +390,7 @@ fn check_environments(plan: &Plan) -> Result<(), Wrong> {
         if steps.is_some() {
             let message =
                 format!("`{}` is within itself, by way of others or not", environment.name);
-            return Err(wrong(format!("environment.{index}.within"), message));
+            return Err(Wrong::new(format!("environment.{index}.within"), message));
         }
     }
     Ok(())

@@ -4,6 +4,7 @@ use nightwatt_workloads::custom::{JsonPlan, JsonReader, RegexPlan, RegexReader};
 use nightwatt_workloads::{Outcome, Output, ReadError, Tool, tool};
 use serde::Deserialize;
 
+use super::Wrong;
 use crate::lines;
 
 /// What is done, as the plan file has it. Lines are given to a shell.
@@ -78,14 +79,14 @@ pub enum Reader {
 }
 
 impl Reader {
-    /// Of the tool's name and what the plan says of reading; else the key and what is wrong with it.
-    pub fn of(name: &str, read: Option<&toml::Table>) -> Result<Self, (&'static str, String)> {
+    /// Of the tool's name and what the plan says of reading.
+    pub fn of(name: &str, read: Option<&toml::Table>) -> Result<Self, Wrong> {
         let table = |name: &str| {
             let why = format!("the tool `{name}` needs a `read` that says what its figures are");
-            read.cloned().ok_or(("read", why))
+            read.cloned().ok_or_else(|| Wrong::new("read", why))
         };
-        let syntax = |error: toml::de::Error| ("read", error.message().trim().to_owned());
-        let plan = |error: ReadError| ("read", error.to_string());
+        let syntax = |error: toml::de::Error| Wrong::new("read", error.message().trim());
+        let plan = |error: ReadError| Wrong::new("read", error.to_string());
         match name {
             "regex" => {
                 let reader = RegexPlan::deserialize(table(name)?).map_err(syntax)?;
@@ -97,10 +98,10 @@ impl Reader {
             }
             _ => {
                 let known = tool(name).map_err(|error| {
-                    ("tool", format!("{error}; `regex` and `json` read anything else"))
+                    Wrong::new("tool", format!("{error}; `regex` and `json` read anything else"))
                 })?;
                 match read {
-                    Some(_) => Err(("read", "is for the tools `regex` and `json`".to_owned())),
+                    Some(_) => Err(Wrong::new("read", "is for the tools `regex` and `json`")),
                     None => Ok(Self::Tool(known)),
                 }
             }
