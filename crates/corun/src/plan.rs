@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use nightwatt_compare::pure::experiment::{Cell, Design, Restart, Rule};
-use nightwatt_compare::{Reader, Subject};
+use nightwatt_compare::{Reader, Subject, Wrong};
 use nightwatt_energy::duration_text;
 use nightwatt_host::ConfigError;
 use nightwatt_meters::MeterSpec;
@@ -145,16 +145,13 @@ pub(crate) struct Job {
     pub(crate) reader: Option<Reader>,
 }
 
-/// The key of a value, with dots, and what is wrong with it.
-type KeyError = (String, String);
-
 impl Plan {
     /// Reads a plan file; `name` is what errors call it, `title` the heading if the plan has none.
     pub fn read(name: &str, title: &str, text: &str) -> Result<Self, ConfigError> {
         let file: PlanFile = toml::from_str(text)
             .map_err(|error| ConfigError::syntax::<PlanFile>(name, text, &error))?;
         let plan = Self::of(file, title, text);
-        plan.map_err(|(key, message)| ConfigError::value(name, text, &key, message))
+        plan.map_err(|it| ConfigError::value(name, text, &it.key, it.text))
     }
 
     /// The plan of commands on the command line. The first words of each are its name. `prepare` has one line for all of
@@ -184,12 +181,12 @@ impl Plan {
         Ok(Self::read("the command line", "jobs of the command line", &text)?)
     }
 
-    fn of(file: PlanFile, title: &str, text: &str) -> Result<Self, KeyError> {
+    fn of(file: PlanFile, title: &str, text: &str) -> Result<Self, Wrong> {
         let count = file.job.len();
-        let wrong = |key: &str, message: &str| Err((key.to_owned(), message.to_owned()));
+        let wrong = |key: &str, message: &str| Err(Wrong::new(key, message));
         if !(2..=MOST_JOBS).contains(&count) {
             let message = format!("{count} jobs: give 2 to {MOST_JOBS}, each as a `[[job]]`");
-            return Err(("job".to_owned(), message));
+            return Err(Wrong::new("job", message));
         }
         if !(file.margin > 0.0 && file.margin < 1.0) {
             return wrong("margin", "is a share: 3 % is written 0.03");
@@ -204,14 +201,14 @@ impl Plan {
             return wrong("runs.time_limit", "is above 0");
         }
         let meter = |(index, text): (usize, &String)| {
-            let wrong = |error: String| (format!("meters.{index}"), error);
+            let wrong = |error: String| Wrong::new(format!("meters.{index}"), error);
             let spec: MeterSpec = text.parse().map_err(|error| wrong(format!("{error}")))?;
             nightwatt_meters::driver(&spec.driver).map_err(|error| wrong(error.to_string()))?;
             Ok(spec)
         };
-        let meters = file.meters.iter().enumerate().map(meter).collect::<Result<_, KeyError>>()?;
+        let meters = file.meters.iter().enumerate().map(meter).collect::<Result<_, Wrong>>()?;
         let interval = file.interval.as_deref().map(duration_text::parse).transpose();
-        let interval = interval.map_err(|error| ("interval".to_owned(), error))?;
+        let interval = interval.map_err(|error| Wrong::new("interval", error))?;
         if interval.is_some_and(|interval| interval.is_zero()) {
             return wrong("interval", "is above 0");
         }
@@ -307,19 +304,19 @@ fn names(commands: &[String]) -> Vec<String> {
     names
 }
 
-fn jobs(files: Vec<JobFile>) -> Result<Vec<Job>, KeyError> {
+fn jobs(files: Vec<JobFile>) -> Result<Vec<Job>, Wrong> {
     let mut jobs: Vec<Job> = Vec::new();
     for (index, file) in files.into_iter().enumerate() {
         let key = |key: &str| format!("job.{index}.{key}");
         if jobs.iter().any(|other| other.name == file.name) {
             let message = format!("`{}` is there twice; jobs need different names", file.name);
-            return Err((key("name"), message));
+            return Err(Wrong::new(key("name"), message));
         }
         if file.name.trim().is_empty() || file.command.trim().is_empty() {
-            return Err((key("command"), "a job needs a name and a command".to_owned()));
+            return Err(Wrong::new(key("command"), "a job needs a name and a command"));
         }
         let reader = file.tool.as_ref().map(|tool| Reader::of(tool, file.read.as_ref()));
-        let reader = reader.transpose().map_err(|(part, message)| (key(part), message))?;
+        let reader = reader.transpose().map_err(|it| it.within(format_args!("job.{index}")))?;
         let JobFile { name, command, prepare, .. } = file;
         jobs.push(Job { name, command, prepare, reader });
     }
