@@ -224,13 +224,12 @@ type AllBound = (Vec<(Bound, Spoken)>, Option<Bound>);
 impl Addresses {
     fn of(bound: &[(Bound, Spoken)], ports: &[ports::BoundPort]) -> Self {
         let of = |wanted: Spoken| {
-            let bound = bound.iter().filter(|(_, spoken)| *spoken == wanted);
-            let open = bound.map(|(it, _)| (it.configured, it.address));
-            open.map(|(configured, actual)| OpenAddress { configured, actual }).collect()
+            let bound = bound.iter().filter(|it| it.1 == wanted).map(|it| &it.0);
+            bound.map(|it| OpenAddress { configured: it.configured, actual: it.address }).collect()
         };
-        let udp = ports.iter().map(|it| (it.configured, it.address));
-        let udp = udp.map(|(configured, actual)| OpenAddress { configured, actual }).collect();
-        Self { tls: of(Spoken::Https), tcp: of(Spoken::Anything), udp }
+        let udp = ports.iter();
+        let udp = udp.map(|it| OpenAddress { configured: it.configured, actual: it.address });
+        Self { tls: of(Spoken::Https), tcp: of(Spoken::Anything), udp: udp.collect() }
     }
 }
 

@@ -108,7 +108,7 @@ impl AccessConfig {
             ("never_wake", self.never_wake.as_slice()),
             ("monitors", self.monitors.as_slice()),
         ];
-        let half = |(key, networks): (&str, &[Network])| {
+        let half = |key: &str, networks: &[Network]| {
             let by_ipv4 = networks.iter().find(|it| it.is_all())?.is_ipv4();
             let (all, none, add) =
                 if by_ipv4 { ("IPv4", "IPv6", "::/0") } else { ("IPv6", "IPv4", "0.0.0.0/0") };
@@ -118,7 +118,7 @@ impl AccessConfig {
                 )
             })
         };
-        lists.into_iter().filter_map(half).collect()
+        lists.into_iter().filter_map(|(key, networks)| half(key, networks)).collect()
     }
 
     /// Warns of monitors that have to log in: the list alone does not let them in.

@@ -7,12 +7,16 @@ use nightwatt_power::{ControllerConfig, DriverConfig};
 use super::path::is_hidden;
 use super::{Config, MeterConfig, SiteConfig, Wrong, wrong};
 
-/// What an error calls a file, and the file.
-type Named = (&'static str, PathBuf);
+/// A file or folder.
+struct Named {
+    /// What an error calls it.
+    what: &'static str,
+    path: PathBuf,
+}
 
 /// A file that a key names; nothing if it names none.
-fn named(key: &'static str, file: Option<impl AsRef<Path>>) -> Option<Named> {
-    file.map(|file| (key, file.as_ref().to_owned()))
+fn named(what: &'static str, file: Option<impl AsRef<Path>>) -> Option<Named> {
+    file.map(|file| Named { what, path: file.as_ref().to_owned() })
 }
 
 /// Where a path leads, as far as it is there now.
@@ -82,7 +86,7 @@ impl Config {
         if let Some(tls) = &self.tls {
             // Those by ACME are below `state_dir`.
             let given = tls.certificate.iter().filter(|it| it.acme.is_empty());
-            files.extend(given.map(|it| ("`tls.certificate.key`", it.key.clone())));
+            files.extend(given.filter_map(|it| named("`tls.certificate.key`", Some(&it.key))));
             let dns = tls.acme.as_ref().and_then(|acme| acme.dns.as_ref());
             let key = dns.and_then(|dns| dns.key_file.as_ref());
             files.extend(named("`tls.acme.dns.key_file`", key));
@@ -99,18 +103,17 @@ impl Config {
     /// Checks that no folder for clients holds one of these files, or nightwatt's own folders.
     pub(super) fn check_folders(&self) -> Result<(), Wrong> {
         let disk = self.cache.disk.as_ref().map(|disk| disk.folder(&self.state_dir));
-        let mut folders = vec![("`state_dir`", self.state_dir.clone())];
-        folders.extend(named("`cache.disk.directory`", disk));
+        let state_dir = named("`state_dir`", Some(&self.state_dir));
+        let folders = [state_dir, named("`cache.disk.directory`", disk)];
         let files = self.own_files();
         for (at, site) in self.site.iter().enumerate() {
             for (index, path) in site.path.iter().enumerate() {
                 let Some(folder) = path.folder.as_deref() else { continue };
                 let overlaps =
                     |own: &Path| is_given_out(own, folder) || below(folder, own).is_some();
-                let file = files.iter().find(|(_, file)| is_given_out(file, folder));
-                let Some((what, own)) = file.or(folders.iter().find(|(_, it)| overlaps(it))) else {
-                    continue;
-                };
+                let file = files.iter().find(|it| is_given_out(&it.path, folder));
+                let held = folders.iter().flatten().find(|it| overlaps(&it.path));
+                let Some(Named { what, path: own }) = file.or(held) else { continue };
                 let text = format!(
                     "`{}` would give out {what}, which is {}: write a folder that has only what all clients may \
                      read, or move that elsewhere",
