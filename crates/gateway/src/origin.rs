@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 
 use self::idle::{Idle, Waiting};
 pub(crate) use self::sender::FromOrigin;
-use self::sender::{Lent, Sender, Unanswered, Way, by_http1, by_http2};
+use self::sender::{Lent, Sender, Way, by_http1, by_http2};
 use self::shared::{Attempt, Connection, Shared};
 pub(crate) use self::stream::{HTTP1, HTTP2, Stream};
 use crate::config::{Limits, Origin, OriginTls};
@@ -247,7 +247,7 @@ impl OriginPool {
                     let keeps = kept_for(response.headers(), binds);
                     return Ok((response, Loan { lent, keeps, was_kept: !is_new }));
                 }
-                Err((unsent, error)) => {
+                Err(Failure { error, unsent }) => {
                     if !is_new {
                         self.distrust_idle(&error, sending);
                     }
@@ -317,8 +317,7 @@ impl OriginPool {
         let (response, lent) = self
             .ask(Way::Underway(underway), request, sending)
             .await
-            .inspect_err(|(_, error)| self.distrust_idle(error, sending))
-            .map_err(|(unsent, error)| Failure { error, unsent })?;
+            .inspect_err(|it| self.distrust_idle(&it.error, sending))?;
         let keeps = kept_for(response.headers(), binds);
         Ok((response, Loan { lent, keeps, was_kept: true }))
     }
@@ -328,11 +327,11 @@ impl OriginPool {
         way: Way,
         request: Request<Question>,
         sending: &Sending,
-    ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
+    ) -> Result<(Response<FromOrigin>, Lent), Failure> {
         // Boxed: otherwise it would be moved with everything around it.
         match self.patiently(Box::pin(by_http1(way, request)), sending).await {
             Ok(sent) => sent,
-            Err(timed_out) => Err((None, timed_out)),
+            Err(timed_out) => Err(timed_out.into()),
         }
     }
 
@@ -341,20 +340,19 @@ impl OriginPool {
         connection: Arc<Connection>,
         request: Request<Question>,
         sending: &Sending,
-    ) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
+    ) -> Result<(Response<FromOrigin>, Lent), Failure> {
         let scheme = if self.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
         let asking = by_http2(&connection, request, &self.authority, scheme);
-        let unanswered = match self.patiently(asking, sending).await {
+        let failure = match self.patiently(asking, sending).await {
             Ok(Ok(response)) => {
                 self.shared.was_used(&connection, self.clock.now().mono);
                 return Ok((response, Lent::Http2(connection)));
             }
-            Ok(Err(unanswered)) => unanswered,
-            Err(timed_out) => (None, timed_out),
+            Ok(Err(failure)) => failure,
+            Err(timed_out) => timed_out.into(),
         };
-        let (unsent, error) = unanswered;
-        self.leave_if_over(&connection, unsent.is_some(), &error);
-        Err((unsent, error))
+        self.leave_if_over(&connection, &failure);
+        Err(failure)
     }
 
     /// A connection, and whether it is a new one.
@@ -388,9 +386,10 @@ impl OriginPool {
     }
 
     /// Drops the connection after a request that was refused or not answered in time: it would not do better next time.
-    fn leave_if_over(&self, connection: &Arc<Connection>, is_unsent: bool, error: &OriginError) {
+    fn leave_if_over(&self, connection: &Arc<Connection>, failure: &Failure) {
         use OriginError::{Refused, TimedOut};
-        if is_unsent || matches!(error, Refused | TimedOut(_)) || connection.is_closed() {
+        let Failure { error, unsent } = failure;
+        if unsent.is_some() || matches!(error, Refused | TimedOut(_)) || connection.is_closed() {
             self.shared.forget(connection);
         }
     }

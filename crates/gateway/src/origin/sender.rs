@@ -16,11 +16,8 @@ use nightwatt_http1::{BodyError, Interim};
 use nightwatt_httpcache::fields;
 
 use super::shared::Connection;
-use super::{OriginError, Stream};
+use super::{Failure, OriginError, Stream};
 use crate::request_body::{Question, trailer_names};
-
-/// A request without an answer: returned if nothing of it was sent.
-pub(super) type Unanswered = (Option<Request<Question>>, OriginError);
 
 pub(super) enum Sender {
     Http1(client::Connection<Stream>),
@@ -105,7 +102,7 @@ impl Sender {
 pub(super) async fn by_http1(
     way: Way,
     request: Request<Question>,
-) -> Result<(Response<FromOrigin>, Lent), Unanswered> {
+) -> Result<(Response<FromOrigin>, Lent), Failure> {
     let interim = request.extensions().get::<Interim>().cloned();
     let tell = |status, mut headers| {
         if let Some(interim) = &interim {
@@ -120,9 +117,11 @@ pub(super) async fn by_http1(
     match asked {
         Ok((response, home)) => Ok((response.map(FromOrigin::Http1), Lent::Http1(home))),
         Err(client::Unanswered { error: error @ ClientError::Bad(_), unsent: None }) => {
-            Err((None, OriginError::Malformed(error.into())))
+            Err(OriginError::Malformed(error.into()).into())
         }
-        Err(failure) => Err((failure.unsent, OriginError::Broken(failure.error.into()))),
+        Err(client::Unanswered { error, unsent }) => {
+            Err(Failure { error: OriginError::Broken(error.into()), unsent })
+        }
     }
 }
 
@@ -132,7 +131,7 @@ pub(super) async fn by_http2(
     request: Request<Question>,
     authority: &str,
     scheme: Scheme,
-) -> Result<Response<FromOrigin>, Unanswered> {
+) -> Result<Response<FromOrigin>, Failure> {
     let (parts, mut body) = request.into_parts();
     let as_it_was = parts.clone();
     // Over HTTP/1.1 no others are sent: a server may confuse trailers with header fields, and our own fields with the
@@ -146,7 +145,7 @@ pub(super) async fn by_http2(
             // It may be sent over HTTP/1.1 next.
             let unsent = failure.take_message();
             let unsent = unsent.map(|it| Request::from_parts(as_it_was, it.into_body()));
-            Err((unsent, why_not_answered(failure.into_error())))
+            Err(Failure { error: why_not_answered(failure.into_error()), unsent })
         }
     }
 }
