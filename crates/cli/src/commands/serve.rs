@@ -11,7 +11,8 @@ use nightwatt_clock::Clock;
 use nightwatt_gateway::containers::Found;
 use nightwatt_gateway::status::{ShadowStatus, SiteStatus, Status};
 use nightwatt_gateway::{Config, Gateway, Inherited, Options, Predecessor, Running, StartError};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use self::process::Process;
 use crate::ExitStatus;
@@ -153,20 +154,29 @@ impl Addresses {
 struct Introduction {
     observe: bool,
     control_socket: String,
-    /// Name, policy and controller.
-    sites: Vec<(String, String, String)>,
+    sites: Vec<IntroducedSite>,
     /// Names of the services that are passed through, and of those of datagrams.
     services: Vec<String>,
     datagrams: Vec<String>,
 }
 
+/// What is printed of a site.
+#[derive(Serialize)]
+struct IntroducedSite {
+    name: String,
+    policy: String,
+    controller: String,
+}
+
 impl Introduction {
     fn of(config: &Config, observe: bool) -> Self {
         let sites = config.site.iter().map(|site| {
+            let name = site.name.clone();
             if !site.server.is_empty() {
                 let names: Vec<&str> = site.server.iter().map(|it| it.name.as_str()).collect();
                 let controller = format!("of each of {}", names.join(" "));
-                return (site.name.clone(), site.pool.policy.to_string(), controller);
+                let policy = site.pool.policy.to_string();
+                return IntroducedSite { name, policy, controller };
             }
             let policy = config.scenario_of(site).policy.to_string();
             let controller = match (&site.power, &site.on) {
@@ -174,7 +184,7 @@ impl Introduction {
                 (Some(power), Some(machine)) => format!("{} on {machine}", power.name()),
                 (None, machine) => format!("that of {}", machine.as_deref().unwrap_or_default()),
             };
-            (site.name.clone(), policy, controller)
+            IntroducedSite { name, policy, controller }
         });
         let control_socket = config.control_socket().display().to_string();
         let services = config.tcp.iter().map(|it| it.name.clone()).collect();
@@ -184,8 +194,6 @@ impl Introduction {
 
     fn say(&self, at: &Addresses, json: bool) -> Result<(), Failure> {
         if json {
-            let site = |(name, policy, controller): &(String, String, String)| json!({ "name": name, "policy": policy, "controller": controller });
-            let sites: Vec<Value> = self.sites.iter().map(site).collect();
             return output::say_json(&json!({
                 "listening": at.http,
                 "listening_tls": at.tls,
@@ -195,12 +203,12 @@ impl Introduction {
                 "admin": at.admin,
                 "control_socket": self.control_socket,
                 "observe": self.observe,
-                "sites": sites,
+                "sites": self.sites,
                 "tcp": self.services,
                 "udp": self.datagrams,
             }));
         }
-        let site = |(name, policy, controller): &(String, String, String)| {
+        let site = |IntroducedSite { name, policy, controller }: &IntroducedSite| {
             format!("{name} (policy {policy}, controller {controller})")
         };
         let sites: Vec<String> = self.sites.iter().map(site).collect();
