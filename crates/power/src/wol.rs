@@ -276,20 +276,19 @@ impl Wol {
     }
 
     fn send(&self) -> Result<(), Error> {
-        let sent = if self.config.raw { self.send_raw() } else { self.send_by_udp() };
-        sent.map_err(|(attempt, source)| Error::System { attempt, source })
+        if self.config.raw { self.send_raw() } else { self.send_by_udp() }
     }
 
     /// Through every interface: one that takes it is enough.
-    fn send_by_udp(&self) -> Result<(), (String, io::Error)> {
+    fn send_by_udp(&self) -> Result<(), Error> {
         let to = self.config.to;
         let everywhere = self.config.interface.is_none() && to.ip() == Ipv4Addr::BROADCAST;
         let interfaces = match &self.config.interface {
             Some(name) => vec![Some(name.clone())],
             None if everywhere => {
+                let attempt = "list the network interfaces".to_owned();
                 let found = interfaces_with_ipv4();
-                let found =
-                    found.map_err(|error| ("list the network interfaces".to_owned(), error))?;
+                let found = found.map_err(|source| Error::System { attempt, source })?;
                 // None is up: the kernel says so best.
                 if found.is_empty() { vec![None] } else { found.into_iter().map(Some).collect() }
             }
@@ -301,12 +300,13 @@ impl Wol {
             for packet in &self.packets {
                 match send_udp(interface.as_deref(), to, packet) {
                     Ok(()) => sent = true,
-                    Err(error) => {
+                    Err(source) => {
                         let through = interface
                             .as_ref()
                             .map(|name| format!(" through {name}"))
                             .unwrap_or_default();
-                        last = Err((format!("send a magic packet to {to}{through}"), error));
+                        let attempt = format!("send a magic packet to {to}{through}");
+                        last = Err(Error::System { attempt, source });
                     }
                 }
             }
@@ -315,18 +315,19 @@ impl Wol {
         if sent { Ok(()) } else { last }
     }
 
-    fn send_raw(&self) -> Result<(), (String, io::Error)> {
+    fn send_raw(&self) -> Result<(), Error> {
         let name = self.config.interface.as_deref().unwrap_or_default();
-        let attempt = || format!("send an Ethernet frame through `{name}`");
+        let failed = |source| {
+            let attempt = format!("send an Ethernet frame through `{name}`");
+            Error::System { attempt, source }
+        };
+        let absent = || io::Error::new(io::ErrorKind::NotFound, "there is no such interface");
         let interfaces = pnet_datalink::interfaces();
-        let interface =
-            interfaces.iter().find(|interface| interface.name == name).ok_or_else(|| {
-                (attempt(), io::Error::new(io::ErrorKind::NotFound, "there is no such interface"))
-            })?;
+        let interface = interfaces.iter().find(|interface| interface.name == name);
+        let interface = interface.ok_or_else(absent).map_err(failed)?;
         let mut frames = self.packets.iter().zip(&self.config.mac);
-        frames
-            .try_for_each(|(packet, mac)| send_frame(interface, *mac, packet))
-            .map_err(|error| (attempt(), error))
+        let sent = frames.try_for_each(|(packet, mac)| send_frame(interface, *mac, packet));
+        sent.map_err(failed)
     }
 }
 
