@@ -210,20 +210,29 @@ fn read(host: &Host, driver: &Driver, spec: &MeterSpec) -> Kind {
                 ..kind(driver, "available").because(why, None)
             }
         }
-        Err((why, hint)) => kind(driver, "absent").because(why, hint),
+        Err(Absent { why, hint }) => kind(driver, "absent").because(why, hint),
     }
 }
 
-fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, (String, Option<String>)> {
-    let cannot =
-        |error: nightwatt_meters::MeterError| (error.to_string(), error.hint().map(str::to_owned));
+/// Why a meter is not there, and what to do.
+struct Absent {
+    why: String,
+    hint: Option<String>,
+}
+
+fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, Absent> {
+    let cannot = |error: nightwatt_meters::MeterError| Absent {
+        why: error.to_string(),
+        hint: error.hint().map(str::to_owned),
+    };
+    let failed = |why: String| Absent { why, hint: None };
     let opened = Opened::open(host, spec).map_err(cannot)?;
     let is_modelled = opened.channels().iter().any(|channel| channel.is_modelled);
     let until = monotonic() + TIMEOUT.max(opened.interval(None).mul_f64(1.5));
     let quick = Some(Duration::from_millis(100));
     let sampler = Sampler::start_without_sinks(vec![opened], quick)
-        .map_err(|error| (error.to_string(), None))?;
-    let stop = nightwatt_clock::meter::Stop::new().map_err(|error| (error.to_string(), None))?;
+        .map_err(|error| failed(error.to_string()))?;
+    let stop = nightwatt_clock::meter::Stop::new().map_err(|error| failed(error.to_string()))?;
     // The power of a model follows the load: a mean says more than a moment.
     let least = if is_modelled { monotonic() + MODEL_TIME } else { monotonic() };
     let all_said =
@@ -232,7 +241,7 @@ fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, (String, Option<Str
         stop.wait_until(monotonic() + Duration::from_millis(50));
     }
     let (mut measured, _) = sampler.finish(monotonic());
-    measured.pop().ok_or_else(|| ("it is gone".to_owned(), None))
+    measured.pop().ok_or_else(|| failed("it is gone".to_owned()))
 }
 
 fn said(measured: &Measured) -> Vec<ChannelReading> {
