@@ -210,7 +210,7 @@ impl Found {
                     (ContainerOutcome::Site, absent(described))
                 }
                 Ok(None) => (ContainerOutcome::NoSite, None),
-                Err((outcome, why)) => (outcome, Some(why)),
+                Err(WithoutSite { outcome, why }) => (outcome, Some(why)),
             };
             let (name, hosts) = (described.name.clone(), labels::hosts(described));
             outcomes.push(ContainerStatus { name, outcome, hosts, why });
@@ -268,25 +268,32 @@ pub async fn look_over(config: &Config, clock: &Clock) -> Option<ContainersStatu
     found.status(config, clock.now())
 }
 
+/// What became of a container that gets no site, and why.
+struct WithoutSite {
+    outcome: ContainerOutcome,
+    why: String,
+}
+
 /// The configuration `whole`, which is `config` and the sites of older containers, with that of one more, if it has
-/// one. The error says what became of it, and why.
+/// one.
 fn site(
     described: &Described,
     all: &[Described],
     config: &Config,
     whole: &Config,
-) -> Result<Option<Config>, (ContainerOutcome, String)> {
+) -> Result<Option<Config>, WithoutSite> {
     let Some(containers) = &config.containers else { return Ok(None) };
     let Some((daemon, address)) = containers.daemon() else { return Ok(None) };
     let labelled = labels::site(described, all, &containers.site, daemon, &address.to_string());
     let labelled = labelled.map_err(|labels::LabelError { label, value, why }| {
-        (ContainerOutcome::WrongLabel, format!("label {label}, value `{value}`: {why}"))
+        let why = format!("label {label}, value `{value}`: {why}");
+        WithoutSite { outcome: ContainerOutcome::WrongLabel, why }
     })?;
     let Some(labelled) = labelled else { return Ok(None) };
-    let is_taken = |why| (ContainerOutcome::Conflict, why);
-    conflict(described, &labelled, config, whole).map_or(Ok(()), |why| Err(is_taken(why)))?;
+    let is_taken = |why| Err(WithoutSite { outcome: ContainerOutcome::Conflict, why });
+    conflict(described, &labelled, config, whole).map_or(Ok(()), is_taken)?;
     let with = containers.site_of(labelled, config).and_then(|site| whole.with_site(site));
-    with.map(Some).map_err(|why| (ContainerOutcome::Refused, why))
+    with.map(Some).map_err(|why| WithoutSite { outcome: ContainerOutcome::Refused, why })
 }
 
 /// What a container needs and the daemon does not have, and what to do.
