@@ -185,7 +185,7 @@ fn trace(path: &Path, source: &str) -> Vec<(f64, f64)> {
     let _ = recording::read(path, |meter, name, row| {
         let name = format!("{meter}/{name}");
         if let Some(place) = names.iter().position(|it| *it == name) {
-            readings.push((row.mono_ns, place, row.watts));
+            readings.push(Reading { mono_ns: row.mono_ns, channel: place, watts: row.watts });
         }
     });
     let points = sum(readings, names.len());
@@ -193,18 +193,22 @@ fn trace(path: &Path, source: &str) -> Vec<(f64, f64)> {
     points_of(&points, begin)
 }
 
-/// When, of which channel, and what it said, if anything.
-type Reading = (i64, usize, Option<f64>);
+/// What a channel said, if anything.
+struct Reading {
+    mono_ns: i64,
+    channel: usize,
+    watts: Option<f64>,
+}
 
 /// The sum of all channels at each reading of any channel: each channel counts with its last value; while
 /// one is unknown, there is no sum.
 fn sum(mut readings: Vec<Reading>, channels: usize) -> Vec<(i64, f64)> {
-    readings.sort_by_key(|it| it.0);
+    readings.sort_by_key(|it| it.mono_ns);
     let mut latest = vec![None; channels];
-    let at = |(time, place, watts): Reading| {
-        latest[place] = watts;
+    let at = |it: Reading| {
+        latest[it.channel] = it.watts;
         let all: Option<f64> = latest.iter().copied().sum();
-        Some((time, all?))
+        Some((it.mono_ns, all?))
     };
     readings.into_iter().filter_map(at).collect()
 }
@@ -227,7 +231,7 @@ mod tests {
     #[test]
     fn power_of_several_channels_is_their_sum_where_all_are_known() {
         // Two meters that do not read at the same time; the second is silent at 30.
-        let readings = vec![
+        let readings = [
             (10, 0, Some(20.0)),
             (20, 0, Some(22.0)),
             (30, 0, Some(24.0)),
@@ -237,6 +241,7 @@ mod tests {
             (35, 1, Some(5.0)),
         ];
         let wanted = [(15, 24.0), (20, 26.0), (35, 29.0), (40, 31.0)];
-        assert_eq!(sum(readings, 2), wanted);
+        let reading = |(mono_ns, channel, watts)| Reading { mono_ns, channel, watts };
+        assert_eq!(sum(readings.map(reading).into(), 2), wanted);
     }
 }
