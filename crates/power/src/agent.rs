@@ -34,6 +34,7 @@ use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 use tracing::debug;
 
+use crate::facts::Facts;
 use crate::{ConfigError, Context, Controller, Error, News, Observed, Work};
 use listener::{Ear, Listener};
 
@@ -74,6 +75,11 @@ fn maybe_listen<'de, D: Deserializer<'de>>(
 }
 
 impl Config {
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let machine = vec![self.address.to_string()];
+        Facts { is_in_server: true, machine, agent_key: Some(&self.key), ..Facts::default() }
+    }
+
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Agent, ConfigError> {
         let key = Key::read(&self.key).map_err(|error| ConfigError::Agent(Box::new(error)))?;

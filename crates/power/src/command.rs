@@ -21,6 +21,7 @@ use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 use tracing::debug;
 
+use crate::facts::Facts;
 use crate::helper;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
@@ -63,6 +64,10 @@ impl Config {
     /// These commands, with nothing to ask with and the usual time-out.
     pub fn new(wake: impl Into<String>, sleep: impl Into<String>) -> Self {
         Self { wake: wake.into(), sleep: sleep.into(), probe: None, timeout: timeout() }
+    }
+
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        Facts { is_mute: self.probe.is_none(), ..Facts::default() }
     }
 
     /// The controller so configured.

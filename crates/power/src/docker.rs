@@ -24,6 +24,7 @@ use nightwatt_energy::duration_text;
 use serde::Deserialize;
 
 use crate::container::{Api, Dialect, Hints, Needs};
+use crate::facts::{ContainerOf, Facts};
 use crate::rewake::Again;
 use crate::{ConfigError, Context, container};
 
@@ -76,9 +77,10 @@ fn timeout() -> Duration {
 }
 
 impl Config {
-    /// Does the container run on this machine?
-    pub(crate) fn is_here(&self) -> bool {
-        self.socket.is_here()
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let (name, socket, needs) = (&self.container, &self.socket, &self.needs);
+        let container = Some(ContainerOf { name, socket, needs });
+        Facts { container, is_on_this_machine: socket.is_here(), ..Facts::default() }
     }
 
     /// The controller so configured.

@@ -23,7 +23,7 @@
 use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use crate::container::Address;
+use crate::facts::{ContainerOf, Facts, Program};
 use crate::pair::Pair;
 use crate::{
     ConfigError, Context, Controller, agent, command, docker, gpio, ipmi, libvirt, podman, process,
@@ -43,15 +43,6 @@ pub struct Driver {
     pub sleeps: bool,
 }
 
-/// A program that a driver runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Program {
-    /// Its name.
-    pub name: &'static str,
-    /// The package of Debian that has it.
-    pub package: &'static str,
-}
-
 /// How a server is woken and put to sleep.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ControllerConfig {
@@ -64,17 +55,6 @@ pub enum ControllerConfig {
         /// The one that puts to sleep.
         sleep: DriverConfig,
     },
-}
-
-/// A container that is controlled.
-#[derive(Debug, Clone, Copy)]
-pub struct ContainerOf<'a> {
-    /// Its name or id.
-    pub name: &'a str,
-    /// Where its daemon listens.
-    pub socket: &'a Address,
-    /// The containers that it needs.
-    pub needs: &'a [String],
 }
 
 impl ControllerConfig {
@@ -117,20 +97,12 @@ impl ControllerConfig {
     /// Is the server a part of this machine, or nothing but a rehearsal? To look at it then costs no
     /// other machine its sleep.
     pub fn is_on_this_machine(&self) -> bool {
-        self.drivers().iter().all(|driver| driver.is_on_this_machine())
+        self.drivers().iter().all(|driver| driver.facts().is_on_this_machine)
     }
 
     /// The container that it controls, if it is one.
     pub fn container(&self) -> Option<ContainerOf<'_>> {
-        self.drivers().into_iter().find_map(|driver| match driver {
-            DriverConfig::Docker(it) => {
-                Some(ContainerOf { name: &it.container, socket: &it.socket, needs: &it.needs })
-            }
-            DriverConfig::Podman(it) => {
-                Some(ContainerOf { name: &it.container, socket: &it.socket, needs: &it.needs })
-            }
-            _ => None,
-        })
+        self.drivers().into_iter().find_map(|driver| driver.facts().container)
     }
 
     /// The controller so configured. Touches the server in no way.
@@ -192,6 +164,12 @@ macro_rules! drivers {
                 }
             }
 
+            pub(crate) fn facts(&self) -> Facts<'_> {
+                match self {
+                    $(Self::$variant(config) => config.facts(),)+
+                }
+            }
+
             /// Reads the table of a driver; `None` for the keys that are none.
             fn read<'de, A: MapAccess<'de>>(key: Key, table: &mut A) -> Result<Option<Self>, A::Error> {
                 match key {
@@ -226,43 +204,8 @@ impl DriverConfig {
     }
 
     /// The program that it runs, except those that its settings name.
-    pub const fn program(&self) -> Option<Program> {
-        let (name, package) = match self {
-            Self::Wol(_) => ("ip", "iproute2"),
-            Self::Ssh(_) => ("ssh", "openssh-client"),
-            Self::Systemd(_) => ("systemctl", "systemd"),
-            Self::Libvirt(_) => ("virsh", "libvirt-clients"),
-            Self::Ipmi(_) => ("ipmitool", "ipmitool"),
-            Self::Process(_)
-            | Self::Command(_)
-            | Self::Agent(_)
-            | Self::Docker(_)
-            | Self::Podman(_)
-            | Self::Qemu(_)
-            | Self::Redfish(_)
-            | Self::Gpio(_)
-            | Self::Simulated(_) => return None,
-        };
-        Some(Program { name, package })
-    }
-
-    /// Is what it controls a part of this machine, or nothing but a rehearsal?
-    fn is_on_this_machine(&self) -> bool {
-        match self {
-            Self::Process(_) | Self::Simulated(_) => true,
-            Self::Systemd(config) => config.is_here(),
-            Self::Libvirt(config) => config.is_here(),
-            Self::Qemu(config) => config.is_here(),
-            Self::Docker(config) => config.is_here(),
-            Self::Podman(config) => config.is_here(),
-            Self::Command(_)
-            | Self::Wol(_)
-            | Self::Ssh(_)
-            | Self::Agent(_)
-            | Self::Ipmi(_)
-            | Self::Redfish(_)
-            | Self::Gpio(_) => false,
-        }
+    pub fn program(&self) -> Option<Program> {
+        self.facts().program
     }
 
     /// Can it do what is asked of it, as it is configured?
@@ -280,21 +223,18 @@ impl DriverConfig {
                  how it is put to sleep, as `[site.power.sleep.ssh]`"
             ));
         }
-        match self {
-            Self::Ssh(config) if to_wake => config.can_wake(),
-            Self::Ipmi(config) => config.check(),
-            Self::Redfish(config) => config.check(),
-            Self::Wol(config) if config.raw && config.interface.is_none() => {
-                Err("`raw` frames go through one `interface`: say which".to_owned())
-            }
-            _ => Ok(()),
-        }
+        let facts = self.facts();
+        facts.cannot_wake.filter(|_| to_wake).or(facts.fault).map_or(Ok(()), Err)
     }
 }
 
 impl simulated::InnerConfig for ControllerConfig {
     fn build(&self, context: &Context) -> Result<Box<dyn Controller>, ConfigError> {
         self.build(context)
+    }
+
+    fn reports_state(&self) -> bool {
+        self.reports_state()
     }
 }
 

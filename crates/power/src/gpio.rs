@@ -31,10 +31,15 @@ use nightwatt_host::within;
 use serde::{Deserialize, Deserializer};
 use tracing::debug;
 
+use crate::facts::Facts;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// No button has to be held longer.
 const LONGEST: Duration = Duration::from_secs(30);
+
+/// A power button held this long turns a machine off without notice to the operating system (ACPI's power
+/// button override).
+const OVERRIDE: Duration = Duration::from_secs(4);
 
 /// The table `[site.power.gpio]`, or one below `wake` or `sleep`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -109,6 +114,15 @@ impl std::fmt::Display for Line {
 }
 
 impl Config {
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let presses = [("press", self.press), ("sleep_press", self.sleep_press)];
+        let long = presses.into_iter().filter(|(_, time)| *time >= OVERRIDE);
+        let risks = long.map(|(key, _)| {
+            format!("`{key}` of 4 s or more turns most machines off, as by pulling the plug")
+        });
+        Facts { is_mute: self.sense.is_none(), risks: risks.collect(), ..Facts::default() }
+    }
+
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Gpio, ConfigError> {
         let (config, clock) = (self.clone(), context.clock.clone());

@@ -28,6 +28,7 @@ use nightwatt_energy::duration_text;
 use nightwatt_host::secret::Secret;
 use serde::{Deserialize, Deserializer};
 
+use crate::facts::{Facts, Program};
 use crate::program_error_hints::Complaints;
 use crate::rewake::Again;
 use crate::tool::Tool;
@@ -147,7 +148,7 @@ fn word<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> 
 
 impl Config {
     /// Is the password said in one way?
-    pub(crate) fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         if self.password_file.is_none() && self.password_env.is_none() {
             return Err(
                 "`ipmi` needs a password: say `password_file = \"/path\"`, a file with it in its \
@@ -156,6 +157,12 @@ impl Config {
             );
         }
         password::check(self.password_file.as_deref(), self.password_env.as_deref())
+    }
+
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let (fault, password_file) = (self.check().err(), self.password_file.as_deref());
+        let program = Some(Program { name: "ipmitool", package: "ipmitool" });
+        Facts { program, fault, password_file, ..Facts::default() }
     }
 
     /// The controller so configured.

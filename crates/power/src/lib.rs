@@ -5,9 +5,8 @@
 //!
 //! # Adding a driver
 //!
-//! One file with a `Config` and its `build`, its `pub mod` here, a line in the list in `drivers` and an arm in
-//! `is_on_this_machine` there, and an arm in `reports_state` in `risks`. ARCHITECTURE.md ("To add a controller") has
-//! the rest: settings that need checks, tests, docs.
+//! One file with a `Config`, its `build` and its `facts`; its `pub mod` here, and a line in the list in `drivers`.
+//! ARCHITECTURE.md ("To add a controller") has the tests and docs.
 //!
 //! # Time
 //!
@@ -20,6 +19,7 @@ mod container;
 mod drivers;
 pub mod engine;
 mod error;
+mod facts;
 mod helper;
 pub mod neighbour;
 mod pair;
@@ -53,8 +53,9 @@ use std::pin::Pin;
 
 use nightwatt_clock::Clock;
 
-pub use drivers::{ContainerOf, ControllerConfig, DRIVERS, Driver, DriverConfig, Program};
+pub use drivers::{ControllerConfig, DRIVERS, Driver, DriverConfig};
 pub use error::{ConfigError, Error};
+pub use facts::{ContainerOf, Program};
 pub use nightwatt_host::tls::Fingerprint;
 
 /// What a controller is doing, boxed so that controllers can be trait objects.

@@ -25,6 +25,7 @@ use std::time::Duration;
 use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 
+use crate::facts::{Facts, Program};
 use crate::program_error_hints::Complaints;
 use crate::rewake::Again;
 use crate::tool::Tool;
@@ -148,9 +149,10 @@ fn uri<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
 }
 
 impl Config {
-    /// Does the guest run on this machine?
-    pub(crate) fn is_here(&self) -> bool {
-        self.uri.split_once("://").is_some_and(|(_, rest)| rest.starts_with('/'))
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let program = Some(Program { name: "virsh", package: "libvirt-clients" });
+        let is_here = self.uri.split_once("://").is_some_and(|(_, rest)| rest.starts_with('/'));
+        Facts { program, is_on_this_machine: is_here, ..Facts::default() }
     }
 
     /// The controller so configured.

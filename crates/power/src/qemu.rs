@@ -35,6 +35,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWrite
 use tokio::net::UnixStream;
 use tracing::debug;
 
+use crate::facts::Facts;
 use crate::rewake::Again;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
@@ -107,12 +108,12 @@ fn timeout() -> Duration {
 }
 
 impl Config {
-    /// Does the guest run on this machine?
-    pub(crate) fn is_here(&self) -> bool {
-        match &self.monitor {
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let is_on_this_machine = match &self.monitor {
             Monitor::Unix(_) => true,
             Monitor::Tcp(address) => crate::probe::is_loopback(address),
-        }
+        };
+        Facts { is_on_this_machine, ..Facts::default() }
     }
 
     /// The controller so configured.

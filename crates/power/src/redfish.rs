@@ -38,6 +38,7 @@ use rustls::pki_types::ServerName;
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
+use crate::facts::Facts;
 use crate::rewake::Again;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work, password};
 
@@ -173,7 +174,7 @@ impl<'de> Deserialize<'de> for Url {
 
 impl Config {
     /// Does what it says go together?
-    pub(crate) fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let password = self.password_file.is_some() || self.password_env.is_some();
         if password != self.user.is_some() {
             return Err("`user` and `password_file` (or `password_env`) belong together".to_owned());
@@ -191,6 +192,11 @@ impl Config {
             return Err("`ca` and `fingerprint` are both given: one is enough".to_owned());
         }
         password::check(self.password_file.as_deref(), self.password_env.as_deref())
+    }
+
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let (fault, password_file) = (self.check().err(), self.password_file.as_deref());
+        Facts { fault, password_file, ca: self.ca.as_deref(), ..Facts::default() }
     }
 
     /// The controller so configured.

@@ -4,7 +4,6 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::time::Duration;
 
 use nightwatt_agent::key::Key;
 use nightwatt_host::explained::Explained;
@@ -14,27 +13,25 @@ use nightwatt_host::tls;
 
 use crate::{ConfigError, ControllerConfig, DriverConfig, probe};
 
-/// A power button held this long turns a machine off without notice to the operating system (ACPI's power
-/// button override).
-const OVERRIDE: Duration = Duration::from_secs(4);
-
 impl ControllerConfig {
     /// Can it tell by itself whether the server is up, as `probe = "controller"` has it do?
     pub fn reports_state(&self) -> bool {
-        self.drivers().into_iter().any(DriverConfig::reports_state)
+        self.drivers().into_iter().any(|driver| !driver.facts().is_mute)
     }
 
     /// Is the driver that reports the state a part of the server itself? Then a question while it sleeps
     /// disturbs it.
     pub fn state_comes_from_server(&self) -> bool {
-        let mut reporters = self.drivers().into_iter().filter(|driver| driver.reports_state());
-        reporters.all(|driver| matches!(driver, DriverConfig::Agent(_)))
+        self.drivers().into_iter().map(DriverConfig::facts).all(|it| it.is_mute || it.is_in_server)
     }
 
     /// Do both put the same machine to sleep, so that neither knows of who needs it by way of the other?
     pub fn sleeps_the_machine_of(&self, other: &Self) -> bool {
-        let theirs = other.drivers();
-        self.drivers().into_iter().any(|ours| theirs.iter().any(|it| ours.is_for_machine_of(it)))
+        let machine = |of: &Self| -> Vec<String> {
+            of.drivers().into_iter().flat_map(|driver| driver.facts().machine).collect()
+        };
+        let theirs = machine(other);
+        machine(self).iter().any(|ours| theirs.contains(ours))
     }
 
     /// Describes the passwords that every user of this machine can read; [`risks`](Self::risks) has them too.
@@ -64,35 +61,6 @@ impl ControllerConfig {
 }
 
 impl DriverConfig {
-    fn reports_state(&self) -> bool {
-        match self {
-            Self::Wol(_) => false,
-            Self::Ssh(config) => config.state.is_some(),
-            Self::Command(config) => config.probe.is_some(),
-            Self::Gpio(config) => config.sense.is_some(),
-            Self::Simulated(config) => config.inner.as_ref().is_none_or(|it| it.reports_state()),
-            Self::Process(_)
-            | Self::Agent(_)
-            | Self::Systemd(_)
-            | Self::Docker(_)
-            | Self::Podman(_)
-            | Self::Libvirt(_)
-            | Self::Qemu(_)
-            | Self::Ipmi(_)
-            | Self::Redfish(_) => true,
-        }
-    }
-
-    fn is_for_machine_of(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Wol(ours), Self::Wol(theirs)) => {
-                ours.mac.iter().any(|card| theirs.mac.contains(card))
-            }
-            (Self::Agent(ours), Self::Agent(theirs)) => ours.address == theirs.address,
-            _ => false,
-        }
-    }
-
     fn risks(&self) -> Vec<String> {
         let mut risks = Vec::new();
         if let Err(error) = self.try_files() {
@@ -100,53 +68,27 @@ impl DriverConfig {
             risks.push(format!("{why} (as the user who runs `check`); {}", error.hint()));
         }
         risks.extend(self.exposed());
-        match self {
-            Self::Docker(config) if !config.is_here() => risks.push(not_here(&config.socket)),
-            Self::Podman(config) if !config.is_here() => risks.push(not_here(&config.socket)),
-            Self::Gpio(config) => {
-                let presses = [("press", config.press), ("sleep_press", config.sleep_press)];
-                let long = presses.into_iter().filter(|(_, time)| *time >= OVERRIDE);
-                risks.extend(long.map(|(key, _)| {
-                    format!(
-                        "`{key}` of 4 s or more turns most machines off, as by pulling the plug"
-                    )
-                }));
-            }
-            _ => {}
-        }
+        let facts = self.facts();
+        let elsewhere = facts.container.filter(|it| !it.socket.is_here());
+        risks.extend(elsewhere.map(|it| not_here(it.socket)));
+        risks.extend(facts.risks);
         risks
     }
 
     fn exposed(&self) -> Option<String> {
-        let file = match self {
-            Self::Ipmi(config) => config.password_file.as_deref(),
-            Self::Redfish(config) => config.password_file.as_deref(),
-            _ => None,
-        };
-        exposed(file?, "the password")
+        exposed(self.facts().password_file?, "the password")
     }
 
     /// Reads what `build` reads, and the files that are given to programs.
     fn try_files(&self) -> Result<(), ConfigError> {
-        match self {
-            Self::Agent(config) => {
-                Key::read(&config.key).map_err(|error| ConfigError::Agent(Box::new(error)))?;
-            }
-            Self::Ssh(config) => {
-                let files = [("identity", &config.identity), ("known_hosts", &config.known_hosts)];
-                for (key, path) in files {
-                    path.as_deref().map_or(Ok(()), |path| open(key, path))?;
-                }
-            }
-            Self::Ipmi(config) => {
-                config.password_file.as_deref().map(Secret::from_file).transpose()?;
-            }
-            Self::Redfish(config) => {
-                config.password_file.as_deref().map(Secret::from_file).transpose()?;
-                tls::roots(config.ca.as_deref())?;
-            }
-            _ => {}
+        let facts = self.facts();
+        let key = facts.agent_key.map(Key::read).transpose();
+        key.map_err(|error| ConfigError::Agent(Box::new(error)))?;
+        for (key, path) in facts.files {
+            path.map_or(Ok(()), |path| open(key, path))?;
         }
+        facts.password_file.map(Secret::from_file).transpose()?;
+        facts.ca.map(|ca| tls::roots(Some(ca))).transpose()?;
         Ok(())
     }
 }

@@ -18,17 +18,25 @@ use nightwatt_energy::duration_text;
 use nightwatt_energy::time::Mono;
 use serde::Deserialize;
 
+use crate::facts::Facts;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// The configuration of a controller that a simulated server starts and stops.
 pub trait InnerConfig {
     /// The controller so configured.
     fn build(&self, context: &Context) -> Result<Box<dyn Controller>, ConfigError>;
+
+    /// Can it report whether the server is up?
+    fn reports_state(&self) -> bool;
 }
 
 /// For a simulated server without an inner controller.
 impl InnerConfig for Infallible {
     fn build(&self, _: &Context) -> Result<Box<dyn Controller>, ConfigError> {
+        match *self {}
+    }
+
+    fn reports_state(&self) -> bool {
         match *self {}
     }
 }
@@ -75,6 +83,11 @@ impl<Inner> Default for Config<Inner> {
 }
 
 impl<Inner: InnerConfig> Config<Inner> {
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let is_mute = self.inner.as_ref().is_some_and(|inner| !inner.reports_state());
+        Facts { is_on_this_machine: true, is_mute, ..Facts::default() }
+    }
+
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Simulated, ConfigError> {
         let inner = self.inner.as_ref().map(|inner| inner.build(context)).transpose()?;

@@ -33,6 +33,7 @@ use serde::{Deserialize, Deserializer};
 use tokio::process::Command;
 use tracing::debug;
 
+use crate::facts::{Facts, Program};
 use crate::helper;
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
@@ -97,17 +98,23 @@ pub(crate) fn destination<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 }
 
 impl Config {
-    /// A command to wake with has to be said.
-    pub(crate) fn can_wake(&self) -> Result<(), String> {
-        if self.wake.is_none() {
-            return Err(format!(
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let (identity, known_hosts) = (self.identity.as_deref(), self.known_hosts.as_deref());
+        let cannot_wake = self.wake.is_none().then(|| {
+            format!(
                 "what wakes the server? A sleeping machine takes no commands: say `wake = \"...\"` if \
                  {} is another one, or write `[site.power.sleep.ssh]` and beside it how the server is \
                  woken, as `[site.power.wake.wol]`",
                 self.host
-            ));
+            )
+        });
+        Facts {
+            program: Some(Program { name: "ssh", package: "openssh-client" }),
+            is_mute: self.state.is_none(),
+            cannot_wake,
+            files: vec![("identity", identity), ("known_hosts", known_hosts)],
+            ..Facts::default()
         }
-        Ok(())
     }
 
     /// The controller so configured.

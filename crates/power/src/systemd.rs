@@ -21,6 +21,7 @@ use std::time::Duration;
 use nightwatt_energy::duration_text;
 use serde::{Deserialize, Deserializer};
 
+use crate::facts::{Facts, Program};
 use crate::program_error_hints::Complaints;
 use crate::rewake::Again;
 use crate::tool::Tool;
@@ -135,9 +136,9 @@ fn host<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D:
 }
 
 impl Config {
-    /// Is the unit one of this machine?
-    pub(crate) fn is_here(&self) -> bool {
-        self.host.is_none()
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let program = Some(Program { name: "systemctl", package: "systemd" });
+        Facts { program, is_on_this_machine: self.host.is_none(), ..Facts::default() }
     }
 
     /// The controller so configured.

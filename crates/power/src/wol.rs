@@ -30,6 +30,7 @@ use serde::{Deserialize, Deserializer};
 use socket2::{Domain, Protocol, Socket, Type};
 use tracing::debug;
 
+use crate::facts::{Facts, Program};
 use crate::{ConfigError, Context, Controller, Error, Observed, Work};
 
 /// The discard service, the usual port.
@@ -174,6 +175,14 @@ fn address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::
 }
 
 impl Config {
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        let program = Some(Program { name: "ip", package: "iproute2" });
+        let machine = self.mac.iter().map(Mac::to_string).collect();
+        let is_open = self.raw && self.interface.is_none();
+        let fault = is_open.then(|| "`raw` frames go through one `interface`: say which".into());
+        Facts { program, is_mute: true, machine, fault, ..Facts::default() }
+    }
+
     /// The controller so configured.
     pub fn build(&self, context: &Context) -> Result<Wol, ConfigError> {
         let packets = self.mac.iter().map(|mac| packet(*mac, self.password.as_ref())).collect();

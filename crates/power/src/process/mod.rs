@@ -44,6 +44,7 @@ use serde::{Deserialize, Deserializer};
 use tokio::sync::Notify;
 use tracing::{info, warn};
 
+use crate::facts::Facts;
 use crate::{ConfigError, Context, Controller, Error, Heard, News, Observed, Subject, Work};
 use group::Group;
 use pid_file::{Identity, PidFile};
@@ -163,6 +164,10 @@ impl Config {
             Some(Some(true)) => Some(true),
             _ => Some(find_marked(&mark).ok()?.is_some()),
         }
+    }
+
+    pub(crate) fn facts(&self) -> Facts<'_> {
+        Facts { is_on_this_machine: true, ..Facts::default() }
     }
 
     /// The controller so configured. A child that another proxy left running is found here.
