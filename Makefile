@@ -73,7 +73,7 @@ help:
 	@echo 'make python      the Python package: its wheel in fresh venvs, and its tests (ARGS="-k polars")'
 	@echo 'make notebooks'
 	@echo '                 runs the notebooks of the Python package and writes their pages (ARGS=--check: compares)'
-	@echo 'make wheel       its wheel as released, with the program in it'
+	@echo 'make wheel       its wheel, with the program in it (ARGS=amd64, ARGS=arm64: as released, for any Linux)'
 	@echo 'make lint        format, clippy, house rules'
 	@echo 'make doc         the API documentation'
 	@echo 'make book        the pages under docs/ as a book, with all commands (builds mdBook the first time)'
@@ -227,7 +227,7 @@ notebooks:
 
 wheel:
 	@tools/need rust cc bpf python3
-	@tools/python wheel
+	@tools/python wheel $(ARGS)
 
 doc:
 	@tools/need rust cc bpf

@@ -351,7 +351,8 @@ impl Config {
         let mut config: Self = toml::from_str(text)
             .map_err(|error| ConfigError::syntax::<Self>(name, text, &error))?;
         config.check().map_err(|it| ConfigError::value(name, text, &it.key, it.text))?;
-        listening::check(&config).map_err(|it| ConfigError::clash(name, text, &it.keys, it.text))?;
+        listening::check(&config)
+            .map_err(|it| ConfigError::clash(name, text, &it.keys, it.text))?;
         config.place_acme();
         let table: toml::Table = text.parse().unwrap_or_default();
         config.containers.iter_mut().for_each(|it| it.read_table(&table));

@@ -77,5 +77,8 @@ fn read(path: &Path) -> Result<Scenario, Failure> {
 fn is_configuration(path: &Path) -> bool {
     let text = fs::read_to_string(path).unwrap_or_default();
     let table: toml::Table = text.parse().unwrap_or_default();
-    ["site", "scenario", "listen", "machine", "tcp"].iter().any(|key| table.contains_key(*key))
+    !scenario_file::is_headed(&text)
+        && ["site", "scenario", "listen", "machine", "tcp"]
+            .iter()
+            .any(|key| table.contains_key(*key))
 }

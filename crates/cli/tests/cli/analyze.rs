@@ -69,6 +69,21 @@ pub(crate) fn json(args: &[&str]) -> Value {
 }
 
 #[test]
+fn a_scenario_with_its_header_is_that_of_a_configuration_without_the_rest() {
+    let desk = Desk::new();
+    let headed = format!("[scenario]\n{}", BARE.replace('[', "[scenario."));
+    let (log, headed) = (desk.write("a.log", THREE), desk.write("headed.toml", headed));
+    let bare = desk.write("bare.toml", BARE);
+    assert_eq!(json(&[&log, "--scenario", &headed]), json(&[&log, "--scenario", &bare]));
+    let wrong = desk.write("wrong.toml", "[scenario.server]\non_w = -4\n");
+    let said = desk.said(&[&log, "--scenario", &wrong]);
+    assert!(said.contains("wrong.toml:2:1: `scenario.server.on_w`"), "{said}");
+    let unknown = desk.write("unknown.toml", "[scenario.server]\nwatts = 4\n");
+    let said = desk.said(&[&log, "--scenario", &unknown]);
+    assert!(said.contains("unknown.toml is not a scenario\nDIR/unknown.toml:2:1"), "{said}");
+}
+
+#[test]
 fn three_requests_come_to_what_one_reckons_by_hand() {
     let desk = Desk::new();
     let (log, bare) = (desk.write("a.log", THREE), desk.write("bare.toml", BARE));

@@ -268,7 +268,8 @@ impl PlanFile {
                 let message = format!("`{}` is there twice; rows need different names", file.name);
                 return Err(Wrong::new(key("name"), message));
             }
-            known(&file.environments, &names).map_err(|why| Wrong::new(key("environments"), why))?;
+            known(&file.environments, &names)
+                .map_err(|why| Wrong::new(key("environments"), why))?;
             let reader = Reader::of(&file.tool, file.read.as_ref());
             let reader = reader.map_err(|it| it.within(format_args!("workload.{index}")))?;
             if file.ready.is_some() && file.serve.is_none() {
@@ -296,7 +297,8 @@ impl PlanFile {
                 return Err(Wrong::new(key("name"), format!("`{}` is there twice", file.name)));
             }
             let names: Vec<&str> = environments.iter().map(|it| it.name.as_str()).collect();
-            known(&file.environments, &names).map_err(|why| Wrong::new(key("environments"), why))?;
+            known(&file.environments, &names)
+                .map_err(|why| Wrong::new(key("environments"), why))?;
             let names: Vec<&str> = workloads.iter().map(|it| it.name.as_str()).collect();
             known(&file.workloads, &names).map_err(|why| Wrong::new(key("workloads"), why))?;
             let factor = Factor::of(file, environments, workloads);

@@ -166,6 +166,10 @@ impl Config {
         }
     }
 
+    #[expect(
+        clippy::unused_self,
+        reason = "as with the other drivers, which have settings that matter"
+    )]
     pub(crate) fn facts(&self) -> Facts<'_> {
         Facts { is_on_this_machine: true, ..Facts::default() }
     }
