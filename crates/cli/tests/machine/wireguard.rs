@@ -95,6 +95,8 @@ impl<'a> Client<'a> {
         if in_kernel {
             client.run("ip", &["link", "add", &device, "type", "wireguard"]);
         } else {
+            // Of a process with the same number that was killed: `wg` removes it while the daemon replaces it.
+            let _ = fs::remove_file(socket(&device));
             let mut daemon = guest.beside_proxy("wireguard-go");
             daemon.args(["--foreground", &device]).env("LOG_LEVEL", "error").stdin(Stdio::null());
             let daemon = client.daemon.insert(daemon.spawn().unwrap());

@@ -213,14 +213,15 @@ fn keys() -> [String; 2] {
 impl Other {
     /// `WireGuard` on this machine, by a device of this name; `address` within the tunnel.
     fn wireguard(&mut self, device: &str, address: &str, settings: &str, dir: &std::path::Path) {
+        let socket = format!("/var/run/wireguard/{device}.sock");
+        // Of a process with the same number that was killed: `wg` removes it while the daemon replaces it.
+        let _ = std::fs::remove_file(&socket);
         let mut daemon = self.at("wireguard-go");
         daemon.args(["--foreground", device]).env("LOG_LEVEL", "error").stdin(Stdio::null());
         self.children.push(daemon.spawn().unwrap());
         let is_there =
             || self.at("ip").args(["link", "show", device]).output().unwrap().status.success();
-        while !is_there()
-            || !std::path::Path::new(&format!("/var/run/wireguard/{device}.sock")).exists()
-        {
+        while !is_there() || !std::path::Path::new(&socket).exists() {
             std::thread::yield_now();
         }
         let file = dir.join(device);
