@@ -42,8 +42,8 @@ fn main() -> ExitCode {
         // What nextest and cargo ask of each test program; no test of it is ignored.
         args if args.contains(&"--ignored") => {}
         ["--list", ..] => println!("{KILLED}: test\n{SPARSE}: test"),
-        [KILLED, ..] => killed_on_either_side(),
-        [SPARSE, ..] => a_sparse_file_is_resumed_by_what_is_in_it(),
+        args if args.contains(&KILLED) => killed_on_either_side(),
+        args if args.contains(&SPARSE) => a_sparse_file_is_resumed_by_what_is_in_it(),
         _ => {
             killed_on_either_side();
             a_sparse_file_is_resumed_by_what_is_in_it();
@@ -173,7 +173,7 @@ fn killed_on_either_side() {
                 break;
             }
             // It was quicker than the kill: once more from the start, in a folder where no receiver is at work.
-            to = folder.path().join(format!("to {attempt}"));
+            to = folder.path().join(format!("to-{attempt}"));
             acknowledged = 0;
         }
         kills[end] += u32::from(is_killed);
