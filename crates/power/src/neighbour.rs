@@ -216,11 +216,12 @@ async fn frame_from(card: [u8; 6]) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     socket.attach_filter(&filter(card))?;
     // To the runtime it is a socket for datagrams as any other.
-    let socket = UdpSocket::from_std(socket.into())?;
+    let socket: std::net::UdpSocket = socket.into();
     let mut frame = [0; 1];
-    // What came before the filter was in place.
-    while socket.try_recv(&mut frame).is_ok() {}
-    socket.recv(&mut frame).await.map(|_| ())
+    // Drops what arrived before the filter was in place. `try_recv` of the runtime does not: it reads
+    // nothing before the runtime has seen that the socket is readable.
+    while socket.recv(&mut frame).is_ok() {}
+    UdpSocket::from_std(socket)?.recv(&mut frame).await.map(|_| ())
 }
 
 /// Passes frames from this card, except ARP answers and neighbour advertisements.

@@ -9,6 +9,7 @@ use pnet_datalink::Channel;
 use crate::Rig;
 use crate::cable::{Cable, ip};
 
+const LIMIT: Duration = Duration::from_secs(10);
 const SERVER: &str = "198.51.100.2";
 const CARD: [u8; 6] = [0x52, 0x54, 0, 0xab, 0xcd, 0xef];
 
@@ -46,6 +47,11 @@ fn a_sleeping_neighbour_is_not_asked_for_and_its_waking_is_heard() {
     else {
         panic!("nothing can be sent from the peer")
     };
+    let near = interfaces.iter().find(|it| it.name == cable.name).unwrap();
+    let config = pnet_datalink::Config { read_timeout: Some(LIMIT), ..Default::default() };
+    let Ok(Channel::Ethernet(_, mut arrived)) = pnet_datalink::channel(near, config) else {
+        panic!("nothing can be read at the near end")
+    };
     let other = [0x52, 0x54, 0, 0xab, 0xcd, 0xee];
     let in_its_sleep = [
         ("another card's", frame(other, 0x0806, &[(21, 1)])),
@@ -59,6 +65,7 @@ fn a_sleeping_neighbour_is_not_asked_for_and_its_waking_is_heard() {
         ("UDP over IPv6", frame(CARD, 0x86dd, &[(20, 17), (54, 136)])),
     ];
     rig.run(async {
+        let mut sent = 0;
         for (what, wakes) in &awake {
             let stirred = tokio::spawn({
                 let server = Neighbour::new(SERVER, rig.clock.clone());
@@ -70,9 +77,15 @@ fn a_sleeping_neighbour_is_not_asked_for_and_its_waking_is_heard() {
                     sender.send_to(frame, None).unwrap().unwrap();
                 }
                 sender.send_to(wakes, None).unwrap().unwrap();
+                sent += in_its_sleep.len() + 1;
                 rig.clock.sleep(Duration::from_millis(10)).await;
             }
             println!("{what} was heard");
+        }
+        // A busy kernel delivers late: the last of them must not meet the listener below.
+        while sent > 0 {
+            let frame = arrived.next().expect("every frame arrives");
+            sent -= usize::from(frame[6..12] == CARD || frame[6..12] == other);
         }
         // The frames that come from sleepers are not heard however often they are sent.
         let mut stirred = Box::pin(server.stirred());
