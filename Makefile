@@ -267,7 +267,7 @@ soak:
 
 soak-pool:
 	@tools/need rust cc
-	@POOL_MINUTES=$(POOL_MINUTES) cargo test --locked -p nightwatt-gateway --test pool_live -- --ignored --nocapture --test-threads 1 long
+	@POOL_MINUTES=$(POOL_MINUTES) cargo test --locked --workspace --test pool_live -- --ignored --nocapture --test-threads 1 long
 
 soak-cache:
 	@tools/need rust cc
@@ -285,19 +285,19 @@ soak-transfer:
 soak-mirror:
 	@tools/need rust cc manual
 	@cargo test --locked -p nightwatt-mirror --lib -- --ignored --exact --nocapture store::tests::kill::killed_a_thousand_times_it_leaves_what_is_whole
-	@cargo test --locked -p nightwatt-gateway --test gateway -- --ignored --exact --nocapture mirror_soak::whatever_changes_no_visitor_gets_such_a_page_in_a_hundred_walks
-	@cargo test --locked -p nightwatt-cli --test cli -- --ignored --exact --nocapture mirror_live::killed_in_a_thousand_passes_it_gives_no_torn_and_no_outdated_page
+	@cargo test --locked --workspace --test gateway -- --ignored --exact --nocapture mirror_soak::whatever_changes_no_visitor_gets_such_a_page_in_a_hundred_walks
+	@cargo test --locked --workspace --test cli -- --ignored --exact --nocapture mirror_live::killed_in_a_thousand_passes_it_gives_no_torn_and_no_outdated_page
 
 test-mirror:
 	@tools/need rust cc mediawiki nginx wordpress
-	@cargo test --locked -p nightwatt-cli --test cli -- --ignored --exact --nocapture --test-threads 1 \
+	@cargo test --locked --workspace --test cli -- --ignored --exact --nocapture --test-threads 1 \
 	  mirror_wordpress::wordpress_is_read_while_it_is_off_and_each_user_gets_own_pages \
 	  mirror_costs::a_pass_over_unchanged_pages_costs_little_and_memory_stays_flat \
 	  mirror_wiki::a_wiki_is_read_while_it_is_off_and_an_edit_is_seen_at_once
 
 test-recipes:
 	@tools/need rust cc curl git minetest sshd
-	@PATH="$$PATH:$$(tools/home-assistant):$$(tools/gitea)" cargo test --locked -p nightwatt-cli --test cli -- --ignored \
+	@PATH="$$PATH:$$(tools/home-assistant):$$(tools/gitea)" cargo test --locked --workspace --test cli -- --ignored \
 	  --nocapture --test-threads 1 recipes_live::
 
 soak-guests:
@@ -306,7 +306,7 @@ soak-guests:
 
 soak-disk:
 	@tools/need rust cc bpf disks
-	@NIGHTWATT_DISK_SCALE=20 cargo test --locked -p nightwatt-probes --test disk
+	@NIGHTWATT_DISK_SCALE=20 cargo test --locked --workspace --test disk
 
 test-vm:
 	@tools/need rust cc bpf containers curl disks networks postgresql python3 sdt vm wireguard
