@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) json: bool,
     /// Run this before each run of the commands, not measured; give it once for all commands, or once for each
-    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, requires = "jobs")]
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, requires = "jobs", conflicts_with = "plan")]
     pub(crate) prepare: Vec<String>,
     /// In place of a plan: commands, each after a `--` of its own
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandName)]

@@ -128,6 +128,11 @@ fn commands_are_given_after_two_hyphens_each() {
         let output = bench.corun(words);
         assert_eq!(output.status.code(), Some(2), "{}", told(&output));
     }
+    // In a plan, each job has its own.
+    let output = bench.corun(&["jobs.toml", "--prepare", "true", "--dry-run"]);
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--prepare") && said.contains("cannot be used with"), "{said}");
 }
 
 #[test]
