@@ -91,6 +91,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             .map_err(|error| experiment::of_corun(&error))
     };
     let folder = args.output.clone().unwrap_or_else(|| beside(&args.jobs));
+    if is_same(&folder, &args.profile) {
+        let what =
+            format!("{} has the results of `--profile`: outputs cannot go there", folder.display());
+        return Err(Failure::saying(what)
+            .hint("`--output` names another folder, which need not be there yet")
+            .into_usage());
+    }
     if args.dry_run && !folder.exists() {
         let batches = batches(&[])?;
         output::say_result(&batches, args.json, || batches.text(), &[])?;
@@ -178,6 +185,12 @@ fn beside(list: &Path) -> PathBuf {
     list.with_added_extension("done")
 }
 
+/// Are both the same folder, by whatever path? One that is not there yet is not.
+fn is_same(folder: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(folder).is_some_and(|folder| Some(folder) == real(other))
+}
+
 /// The folder has what became of a list, which is neither a plan nor results.
 fn of_folder(error: nightwatt_compare::Error) -> Failure {
     let folder = match error {
@@ -189,6 +202,6 @@ fn of_folder(error: nightwatt_compare::Error) -> Failure {
         folder.display()
     );
     Failure::saying(what)
-        .hint("`--output` names another folder, and `--fresh` forgets which jobs have ended")
+        .hint("`--output` names another folder; `--fresh` deletes the runs in this one")
         .into_usage()
 }

@@ -266,6 +266,28 @@ fn listed_jobs_run_in_batches_and_after_a_kill_the_same_command_continues() {
 }
 
 #[test]
+fn outputs_of_listed_jobs_never_replace_the_results_they_are_planned_by() {
+    let bench = Bench::new(PLAN);
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let runs = bench.runs();
+    fs::write(bench.path("list"), "a: true\n").unwrap();
+    std::os::unix::fs::symlink("jobs.results", bench.path("same")).unwrap();
+    for folder in ["jobs.results", "./jobs.results/", "same"] {
+        for more in [&[][..], &["--fresh"], &["--fresh", "--dry-run"]] {
+            let mut command = program();
+            command.current_dir(bench.folder.path());
+            command.args(["schedule", "--jobs", "list", "--profile", "jobs.results"]);
+            let output = command.args(["-o", folder]).args(more).output().unwrap();
+            let said = told(&output);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains("outputs cannot go there"), "{said}");
+            assert_eq!(bench.runs(), runs, "{folder} {more:?}");
+        }
+    }
+}
+
+#[test]
 fn a_list_grows_failed_jobs_run_again_and_what_hangs_is_ended() {
     let number = format!("8{}", std::process::id());
     let bench = Bench::new(PLAN);
