@@ -13,7 +13,7 @@ use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{experiment, output, signals, written};
+use crate::{experiment, logging, output, signals, written};
 
 /// Run many jobs, together where `corun` found that they fit
 #[derive(Debug, clap::Args)]
@@ -78,6 +78,7 @@ Docs: docs/corun.md";
 
 /// Plans, or runs.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    logging::start_warnings()?;
     let (name, text) = read(&args.jobs)?;
     let profile = Profile::read(&args.profile).map_err(|error| experiment::of_corun(&error))?;
     let list =

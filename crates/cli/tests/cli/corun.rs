@@ -266,6 +266,25 @@ fn listed_jobs_run_in_batches_and_after_a_kill_the_same_command_continues() {
 }
 
 #[test]
+fn another_measurement_on_this_machine_is_warned_of_beside_clean_json() {
+    let bench = Bench::new(PLAN);
+    let lock = fs::File::create(bench.path("nightwatt-compare.lock")).unwrap();
+    lock.lock_shared().unwrap();
+    let mut command = bench.command(&["jobs.toml", "--json"]);
+    let output = command.env("NIGHTWATT_LOCKS", bench.folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert_eq!(json(&output)["finished"], 21);
+    let warned = String::from_utf8_lossy(&output.stderr);
+    assert!(warned.contains("another nightwatt measures on this machine"), "{warned}");
+    drop(lock);
+    // What was measured is there: nothing runs, and nothing is warned of.
+    let mut command = bench.command(&["jobs.toml", "--json"]);
+    let output = command.env("NIGHTWATT_LOCKS", bench.folder.path()).output().unwrap();
+    let warned = String::from_utf8_lossy(&output.stderr);
+    assert!(!warned.contains("another nightwatt"), "{warned}");
+}
+
+#[test]
 fn outputs_of_listed_jobs_never_replace_the_results_they_are_planned_by() {
     let bench = Bench::new(PLAN);
     let output = bench.corun(&["jobs.toml"]);
