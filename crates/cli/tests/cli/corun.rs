@@ -276,7 +276,7 @@ fn another_measurement_on_this_machine_is_warned_of_beside_clean_json() {
     assert_eq!(json(&output)["finished"], 21);
     let warned = String::from_utf8_lossy(&output.stderr);
     assert!(warned.contains("another nightwatt measures on this machine"), "{warned}");
-    drop(lock);
+    lock.unlock().unwrap();
     // What was measured is there: nothing runs, and nothing is warned of.
     let mut command = bench.command(&["jobs.toml", "--json"]);
     let output = command.env("NIGHTWATT_LOCKS", bench.folder.path()).output().unwrap();
