@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// End a job that runs longer (SIGTERM, and SIGKILL after 5 s); it has failed
     #[arg(long, value_name = "DURATION", value_parser = written::some_time)]
     pub(crate) time_limit: Option<Duration>,
-    /// Run the jobs again that failed or were killed, and those that have not ended
+    /// Run the jobs again that failed, were killed or have a warning, and those that have not ended
     #[arg(long)]
     pub(crate) retry_failed: bool,
     /// Forget which jobs have ended, and run all of them
@@ -136,16 +136,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 /// What has ended before, if anything has.
 fn note_of(done: &JobsDone, folder: &Path, retry_failed: bool) -> Option<String> {
-    let (ended, failed) = (done.ended.len(), done.failed().count());
+    let (ended, again) = (done.ended.len(), done.failed().count() + done.warned().count());
     if ended == 0 {
         return None;
     }
     let known = format!("{ended} of {} jobs have ended before ({})", done.jobs, folder.display());
-    Some(match (failed, retry_failed) {
+    Some(match (again, retry_failed) {
         (0, _) => format!("note: {known}, and do not run again"),
-        (failed, true) => format!("note: {known}; {failed} of them failed, and run again"),
-        (failed, false) => format!(
-            "note: {known}, and do not run again; {failed} of them failed: `--retry-failed` runs these again"
+        (_, true) => {
+            format!("note: {known}; {again} of them failed or have a warning, and run again")
+        }
+        (_, false) => format!(
+            "note: {known}, and do not run again; {again} of them failed or have a warning: \
+             `--retry-failed` runs these again"
         ),
     })
 }

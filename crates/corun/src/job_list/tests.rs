@@ -92,6 +92,13 @@ fn what_a_job_leaves_running_is_ended_and_reported_with_its_line() {
         assert_eq!(lines, failed.into_iter().collect::<Vec<_>>(), "{}", done.text());
         assert!(done.text().contains(part), "{}", done.text());
         assert_eq!(done.is_good(), !text.contains("setsid"), "{}", done.text());
+        // The warning is of both, and both run again.
+        let mut warned: Vec<usize> = done.warned().map(|it| it.job.line).collect();
+        warned.sort_unstable();
+        let both: &[usize] = if part.contains("lines 2, 3") { &[2, 3] } else { &[] };
+        assert_eq!(warned, both, "{}", done.text());
+        let not_again = jobs_done(&list, &store, true).len();
+        assert_eq!(not_again, 3 - both.len() - lines.len(), "{}", done.text());
         let words = format!("sleep\0{number}\0");
         let runs = fs::read_dir("/proc").unwrap().flatten();
         let mut runs = runs.filter_map(|it| fs::read_to_string(it.path().join("cmdline")).ok());
