@@ -214,10 +214,13 @@ impl Batches {
             };
             format!("{:.1} s{joules}", cost.seconds)
         };
+        let number = |count: usize, one: &str, more: &str| {
+            format!("{count} {}", if count == 1 { one } else { more })
+        };
         let summary = Text::from(format!(
-            "{} jobs in {} batches, by the means of measured groups: {}; one after the other {}",
-            self.batches.iter().map(|batch| batch.jobs.len()).sum::<usize>(),
-            self.batches.len(),
+            "{} in {}, by the means of measured groups: {}; one after the other {}",
+            number(self.batches.iter().map(|batch| batch.jobs.len()).sum(), "job", "jobs"),
+            number(self.batches.len(), "batch", "batches"),
             cost(self.expected),
             cost(self.one_after_the_other),
         ));

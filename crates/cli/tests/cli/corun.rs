@@ -404,6 +404,11 @@ fn a_plan_is_checked_before_anything_runs() {
     let output = bench.corun(&["jobs.toml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(told(&output).contains("jobs.toml:1"), "{}", told(&output));
+    let bench = Bench::new(&PLAN.replace("least = 3\nmost = 3", "least = 2\nmost = 2"));
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("`runs.least` is 3 or more"), "{}", told(&output));
+    assert!(!bench.path("jobs.results").exists(), "no folder is made");
     let output = bench.corun(&["nothing.toml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(told(&output).contains("docs/corun.md"), "{}", told(&output));
