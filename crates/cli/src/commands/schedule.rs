@@ -155,6 +155,9 @@ fn note_of(done: &JobsDone, folder: &Path, retry_failed: bool) -> Option<String>
 
 fn run_all(run: BatchRun<'_>, store: &mut Store, json: bool) -> Result<Result<(), Error>, Failure> {
     let stop = signals::stop_on_signals()?;
+    if let Some(why) = run.batches.alone_because.as_ref().filter(|_| !json) {
+        output::complain(&format!("note: {why}"));
+    }
     let clock = Clock::real();
     let started = clock.now().mono;
     let mut progress = Progress::by_time(json);

@@ -48,6 +48,14 @@ fn jobs_run_beside_those_that_were_measured_to_be_faster_with_them() {
     let left = of(Goal::Time, &[2]);
     assert!(left.batches.iter().all(|it| it.jobs.len() == 1 && it.jobs != [2]), "{left:?}");
     assert_eq!(left.batches.len(), 3);
+    let why = "each job runs alone: no group of their kinds is `together` by time in the profile";
+    assert_eq!((left.alone_because.as_deref(), batches.alone_because), (Some(why), None));
+    let words = left.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("3 jobs in 3 batches") && words.contains("runs alone"), "{words}");
+    // A single job says nothing.
+    let one = of(Goal::Time, &[0, 1, 2]);
+    assert!(one.text().contains("1 job in 1 batch,"), "{}", one.text());
+    assert_eq!(one.alone_because, None);
 }
 
 #[test]
