@@ -256,7 +256,7 @@ impl Batches {
                 Some(batch.cost.joules).filter(|it| it.is_finite())
             });
         let mut short: Vec<Block> = vec![summary.into(), self.energy.note().into()];
-        short.extend(self.alone_because.as_deref().map(|why| Text::from(why).into()));
+        short.extend(self.alone_because.as_deref().map(|why| Block::from(Text::from(why))));
         document.sections.push(Section::new("In short", short));
         document.sections.push(Section::of_table("Batches", table.into()));
         document.to_text()
