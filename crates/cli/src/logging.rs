@@ -12,21 +12,7 @@ const HINT: &str = "write error, warn, info, debug or trace, or a filter such as
 
 /// Starts logging. `--log-level` takes precedence over `RUST_LOG`, and that over `info`.
 pub(crate) fn start(args: &LogArgs) -> Result<(), Failure> {
-    let from_environment = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|it| !it.is_empty());
-    let (origin, directives) = match (&args.log_level, from_environment) {
-        (Some(level), _) => ("--log-level", level.clone()),
-        (None, Some(filter)) => ("RUST_LOG", filter),
-        (None, None) => ("", "info".to_owned()),
-    };
-    if let Some(word) = unknown_level(&directives) {
-        let text = format!("{origin}: there is no level `{word}`");
-        return Err(Failure::saying(text).into_usage().hint(HINT));
-    }
-    let filter = EnvFilter::builder().parse(&directives).map_err(|error| {
-        Failure::because(format!("{origin}: `{directives}` is not a log filter"), &error)
-            .into_usage()
-            .hint(HINT)
-    })?;
+    let filter = filter(args.log_level.as_deref(), "info")?;
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(io::stderr)
@@ -38,6 +24,39 @@ pub(crate) fn start(args: &LogArgs) -> Result<(), Failure> {
         LogFormat::Json => log.json().flatten_event(true).init(),
     }
     Ok(())
+}
+
+/// Starts logging for a command that ends by itself: its warnings, or what `RUST_LOG` asks for. The user is there, so
+/// lines have no time.
+pub(crate) fn start_warnings() -> Result<(), Failure> {
+    tracing_subscriber::fmt()
+        .with_env_filter(filter(None, "warn")?)
+        .with_writer(io::stderr)
+        .with_ansi(io::stderr().is_terminal())
+        .without_time()
+        .with_target(false)
+        .log_internal_errors(false)
+        .init();
+    Ok(())
+}
+
+/// By the option, else by `RUST_LOG`, else `usual`.
+fn filter(level: Option<&str>, usual: &str) -> Result<EnvFilter, Failure> {
+    let from_environment = std::env::var(EnvFilter::DEFAULT_ENV).ok().filter(|it| !it.is_empty());
+    let (origin, directives) = match (level, from_environment) {
+        (Some(level), _) => ("--log-level", level.to_owned()),
+        (None, Some(filter)) => ("RUST_LOG", filter),
+        (None, None) => ("", usual.to_owned()),
+    };
+    if let Some(word) = unknown_level(&directives) {
+        let text = format!("{origin}: there is no level `{word}`");
+        return Err(Failure::saying(text).into_usage().hint(HINT));
+    }
+    EnvFilter::builder().parse(&directives).map_err(|error| {
+        Failure::because(format!("{origin}: `{directives}` is not a log filter"), &error)
+            .into_usage()
+            .hint(HINT)
+    })
 }
 
 /// A word of a filter that can only be a level, and is not one. `EnvFilter` takes it for the name of a module, and then

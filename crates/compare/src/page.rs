@@ -73,7 +73,7 @@ impl Report {
         if !figures.is_empty() {
             blocks.push(Block::Figures(figures));
         }
-        blocks.extend([self.energy.note().into(), self.judged_note().into()]);
+        blocks.extend([self.energy.note_of(self.finished).into(), self.judged_note().into()]);
         Section::new("In short", blocks)
     }
 

@@ -182,7 +182,15 @@ impl EnergySource {
         }
     }
 
-    /// The same for a report.
+    /// The same for a report of runs, of which so many came to their end.
+    pub fn note_of(&self, finished: u64) -> Note {
+        if finished == 0 {
+            return Note::new(Origin::Caution, "no run came to its end: there is no energy here");
+        }
+        self.note()
+    }
+
+    /// The same for runs that came to their end.
     pub fn note(&self) -> Note {
         if self.channels.is_empty() {
             return Note::new(Origin::Caution, "no meter said anything: there is no energy here");

@@ -19,6 +19,7 @@ use nightwatt_environments::guard::Guard;
 use crate::adopted::Adopted;
 use crate::error::Error;
 use crate::job_history::{self, JobHistory};
+use crate::job_key::ALSO_OF;
 use crate::job_list::{Batches, JobList, ListedJob, Profile};
 use crate::left_over::{ADVICE, LeftOver};
 use crate::plan::SECONDS;
@@ -182,14 +183,19 @@ impl Runner<'_> {
                 let noted = end.and_then(|mut end| {
                     known.extend(end.failed.clone());
                     let left = if all_have_ended { self.left_by(&batch, &known) } else { None };
-                    let warnings = match left {
+                    let warnings: Vec<String> = match left {
                         Some(left) if batch.len() == 1 => {
                             end.failed.get_or_insert(left);
                             Vec::new()
                         }
                         left => left.into_iter().collect(),
                     };
-                    let record = self.record(batch[at], &outputs[at], limit.began);
+                    let mut record = self.record(batch[at], &outputs[at], limit.began);
+                    if !warnings.is_empty() {
+                        let others = outputs.iter().filter(|it| **it != outputs[at]);
+                        let others: Vec<&str> = others.map(String::as_str).collect();
+                        record.facts.insert(ALSO_OF.to_owned(), others.join(","));
+                    }
                     self.note(RunRecord { warnings, ..record }, end)
                 });
                 result = result.and(noted);

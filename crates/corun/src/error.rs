@@ -37,7 +37,7 @@ pub enum Error {
         why: String,
     },
     /// The least energy is asked for, and the results have none.
-    #[error("the results have no energy of every job alone; `--for time` needs none")]
+    #[error("the results have no energy of every job alone; `--goal time` needs none")]
     NoEnergy,
     /// The machine has no such CPUs.
     #[error("cannot place the jobs: {0}")]

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 pub(crate) const JOB: &str = "job";
 const OCCURRENCE: &str = "occurrence";
 pub(crate) const OUTPUT: &str = "output";
+/// Fact of a run whose warnings are of others of its batch, too: where their outputs are, with commas between them.
+pub(crate) const ALSO_OF: &str = "warnings also of";
 
 /// What a job is known by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_compare::{EnergySource, Error as RunError, Subject, store};
-use nightwatt_report::{Document, Section, Table, Text};
+use nightwatt_report::{Block, Document, Section, Table, Text};
 use serde::Serialize;
 
 use crate::error::Error;
@@ -57,6 +57,8 @@ pub struct Batches {
     pub expected: Cost,
     /// The same jobs one after the other.
     pub one_after_the_other: Cost,
+    /// Why each job runs alone, if each of several does.
+    pub alone_because: Option<String>,
     /// Where the energy is from.
     pub energy: EnergySource,
 }
@@ -187,10 +189,31 @@ impl JobList {
             jobs: self.jobs.clone(),
             expected: sum(&mut planned.iter().map(|batch| batch.cost)),
             one_after_the_other: sum(&mut kinds.iter().filter_map(alone)),
+            alone_because: alone_because(&planned, &kinds, &groups, goal),
             batches: planned,
             energy: profile.report.energy.clone(),
         })
     }
+}
+
+/// Why each job runs alone, if each of several does.
+fn alone_because(
+    planned: &[Batch],
+    kinds: &[usize],
+    groups: &[MeasuredGroup],
+    goal: Goal,
+) -> Option<String> {
+    if planned.len() < 2 || planned.iter().any(|batch| batch.jobs.len() > 1) {
+        return None;
+    }
+    let fits = |group: &MeasuredGroup| group.kinds.iter().all(|kind| kinds.contains(kind));
+    let why = if groups.iter().any(|group| group.kinds.len() > 1 && fits(group)) {
+        "by the means that were measured, no group of them costs less".to_owned()
+    } else {
+        let by = if goal == Goal::Time { "time" } else { "energy" };
+        format!("no group of their kinds is `together` by {by} in the profile")
+    };
+    Some(format!("each job runs alone: {why}"))
 }
 
 impl Batches {
@@ -214,10 +237,13 @@ impl Batches {
             };
             format!("{:.1} s{joules}", cost.seconds)
         };
+        let number = |count: usize, one: &str, more: &str| {
+            format!("{count} {}", if count == 1 { one } else { more })
+        };
         let summary = Text::from(format!(
-            "{} jobs in {} batches, by the means of measured groups: {}; one after the other {}",
-            self.batches.iter().map(|batch| batch.jobs.len()).sum::<usize>(),
-            self.batches.len(),
+            "{} in {}, by the means of measured groups: {}; one after the other {}",
+            number(self.batches.iter().map(|batch| batch.jobs.len()).sum(), "job", "jobs"),
+            number(self.batches.len(), "batch", "batches"),
             cost(self.expected),
             cost(self.one_after_the_other),
         ));
@@ -229,9 +255,9 @@ impl Batches {
             .number("energy", "J", 0, |(_, batch)| {
                 Some(batch.cost.joules).filter(|it| it.is_finite())
             });
-        document
-            .sections
-            .push(Section::new("In short", vec![summary.into(), self.energy.note().into()]));
+        let mut short: Vec<Block> = vec![summary.into(), self.energy.note().into()];
+        short.extend(self.alone_because.as_deref().map(|why| Block::from(Text::from(why))));
+        document.sections.push(Section::new("In short", short));
         document.sections.push(Section::of_table("Batches", table.into()));
         document.to_text()
     }

@@ -41,7 +41,7 @@ impl Report {
             self.short_section(),
             Section::of_table("How much slower", self.heat_map()),
             Section::new("Together or one after the other", self.together_blocks()),
-            self.groupings_section().detail(),
+            self.groupings_section(),
             Failed::section(&self.failed),
             self.data_section().detail(),
         ])
@@ -70,7 +70,7 @@ impl Report {
             blocks.push(Block::Figures(figures));
         }
         let placed = format!("Jobs share {}.", placed(&self.placement));
-        blocks.extend([Text::from(placed).into(), self.energy.note().into()]);
+        blocks.extend([Text::from(placed).into(), self.energy.note_of(self.finished).into()]);
         let margin = percent(self.margin);
         blocks.push(
             Note::new(
@@ -168,7 +168,10 @@ impl Report {
             Column::number("energy ratio from", "%"),
             Column::number("energy ratio to", "%"),
             Column::text("by energy"),
+            Column::text("energy by"),
         ];
+        let by = if self.energy.is_modelled { " (modelled)" } else { "" };
+        let by = format!("{}{by}", self.energy.channels);
         let mut table = Table::new("Groups", columns);
         for group in &self.answers.groups {
             let mut row = vec![self.name_of(&group.jobs).into(), Cell::count(group.runs)];
@@ -178,6 +181,7 @@ impl Report {
                 row.extend(ratio_cells(judged));
                 row.push(judged.map_or(Cell::Empty, |it| it.advice().words().into()));
             }
+            row.push(group.joules.map_or(Cell::Empty, |_| by.as_str().into()));
             table.rows.push(row);
         }
         table

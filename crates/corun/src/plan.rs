@@ -7,6 +7,7 @@ use std::time::Duration;
 use nightwatt_compare::pure::experiment::{Cell, Design, Restart, Rule};
 use nightwatt_compare::{Reader, Subject, Wrong};
 use nightwatt_energy::duration_text;
+use nightwatt_energy::stats::sequential::{LEAST_RUNS, MOST_RUNS};
 use nightwatt_host::ConfigError;
 use nightwatt_meters::MeterSpec;
 use serde::Deserialize;
@@ -84,6 +85,35 @@ impl Default for RunsFile {
             time_limit: Duration::from_mins(30),
             rest: Duration::ZERO,
         }
+    }
+}
+
+impl RunsFile {
+    fn check(&self) -> Result<(), Wrong> {
+        let Self { least, most, precision, .. } = *self;
+        let wrong = |key: &str, message: String| Err(Wrong::new(key, message));
+        if least < LEAST_RUNS {
+            return wrong("runs.least", format!("`least` is {LEAST_RUNS} or more, and not {least}"));
+        }
+        if most > MOST_RUNS {
+            return wrong("runs.most", format!("`most` is {MOST_RUNS} at most, and not {most}"));
+        }
+        if most < least {
+            let message = format!("`least` is {least}, and `most` only {most}");
+            // The line of the one that is written.
+            let is_usual = most == Self::default().most;
+            return wrong(if is_usual { "runs.least" } else { "runs.most" }, message);
+        }
+        if !(precision > 0.0 && precision < 1.0) {
+            let message = format!(
+                "`precision` is a share above 0 and below 1, as 0.03 for 3 %, and not {precision}"
+            );
+            return wrong("runs.precision", message);
+        }
+        if self.time_limit.is_zero() {
+            return wrong("runs.time_limit", "`time_limit` has to be above 0".to_owned());
+        }
+        Ok(())
     }
 }
 
@@ -189,17 +219,15 @@ impl Plan {
             return Err(Wrong::new("job", message));
         }
         if !(file.margin > 0.0 && file.margin < 1.0) {
-            return wrong("margin", "is a share: 3 % is written 0.03");
+            return wrong("margin", "`margin` is a share below 1: 3 % is written 0.03");
         }
         if file.cpus_each == 0 {
-            return wrong("cpus_each", "is 1 or more");
+            return wrong("cpus_each", "`cpus_each` is 1 or more");
         }
         if file.sizes.iter().any(|size| !(2..=count).contains(size)) {
-            return wrong("sizes", &format!("are from 2 to the number of jobs, {count}"));
+            return wrong("sizes", &format!("`sizes` are from 2 to the number of jobs, {count}"));
         }
-        if file.runs.time_limit.is_zero() {
-            return wrong("runs.time_limit", "is above 0");
-        }
+        file.runs.check()?;
         let meter = |(index, text): (usize, &String)| {
             let wrong = |error: String| Wrong::new(format!("meters.{index}"), error);
             let spec: MeterSpec = text.parse().map_err(|error| wrong(format!("{error}")))?;
@@ -210,7 +238,7 @@ impl Plan {
         let interval = file.interval.as_deref().map(duration_text::parse).transpose();
         let interval = interval.map_err(|error| Wrong::new("interval", error))?;
         if interval.is_some_and(|interval| interval.is_zero()) {
-            return wrong("interval", "is above 0");
+            return wrong("interval", "`interval` has to be above 0");
         }
         let groups = groups(count, &file.sizes);
         if groups.len() > MOST_GROUPS {
@@ -412,7 +440,7 @@ mod tests {
         for (text, parts) in [
             (String::new(), &["0 jobs", "[[job]]"][..]),
             (TWO.replace("'b'", "'a'"), &["jobs.toml:5", "`a` is there twice"]),
-            (format!("margin = 3\n{TWO}"), &["jobs.toml:1", "0.03"]),
+            (format!("margin = 3\n{TWO}"), &["jobs.toml:1", "`margin`", "0.03"]),
             (format!("sizes = [3]\n{TWO}"), &["jobs.toml:1", "from 2 to the number of jobs, 2"]),
             (format!("share = 'l4'\n{TWO}"), &["jobs.toml:1", "`l3`"]),
             (format!("cpus_each = 0\n{TWO}"), &["jobs.toml:1", "1 or more"]),
@@ -420,9 +448,20 @@ mod tests {
             (format!("colour = 1\n{TWO}"), &["jobs.toml:1", "colour"]),
             (format!("{TWO}tool = 'x'\n"), &["jobs.toml:7", "`x`"]),
             (format!("{TWO}tool = 'regex'\n"), &["`regex` needs a `read`"]),
-            (format!("interval = '0s'\n{TWO}"), &["jobs.toml:1", "above 0"]),
+            (format!("interval = '0s'\n{TWO}"), &["jobs.toml:1", "`interval`", "above 0"]),
             (format!("interval = 'soon'\n{TWO}"), &["jobs.toml:1", "soon"]),
-            (format!("[runs]\ntime_limit = '0s'\n{TWO}"), &["jobs.toml:2", "above 0"]),
+            (
+                format!("[runs]\ntime_limit = '0s'\n{TWO}"),
+                &["jobs.toml:2", "`runs.time_limit`", "above 0"],
+            ),
+            (format!("[runs]\nleast = 2\n{TWO}"), &["jobs.toml:2", "`runs.least`", "3 or more"]),
+            (format!("[runs]\nleast = 30\n{TWO}"), &["jobs.toml:2", "`most` only 20"]),
+            (format!("[runs]\nmost = 4\n{TWO}"), &["jobs.toml:2", "`least` is 5"]),
+            (format!("[runs]\nmost = 1001\n{TWO}"), &["jobs.toml:2", "`runs.most`", "1000"]),
+            (
+                format!("[runs]\nprecision = 0\n{TWO}"),
+                &["jobs.toml:2", "`runs.precision`", "above 0"],
+            ),
         ] {
             let said = refusal(&text);
             for part in parts {

@@ -96,6 +96,7 @@ fn a_report_has_times_slowdowns_and_advice() {
         "Least time -30.0 % ",
         ": 70.0 % (70.0 to 70.0 %) of one after the other",
         "Least energy -30.0 % ",
+        "How many at once The best measured groups, by how many jobs run at once",
     ] {
         assert!(words.contains(part), "{part:?} is not in\n{text}");
     }
@@ -138,6 +139,8 @@ fn before_the_first_run_there_is_a_report_without_figures() {
     let text = report.text();
     assert!(text.contains("Jobs share") && report.tables()[1].1.rows.is_empty());
     assert!(text.contains("cannot tell") && text.contains("no runs of a alone"), "{text}");
+    assert!(text.contains("Careful: no run came to its end"), "{text}");
+    assert!(!text.contains("no meter"), "what meters said is not known: {text}");
     // A page with nothing but headings is still a page.
     assert!(report.document(String::new()).to_html().contains("three jobs"));
 }
@@ -195,6 +198,11 @@ fn the_page_of_modelled_energy_explains_its_intervals() {
     let explained = "at both ends of the model's range";
     assert!(!report.text().replace('\n', " ").contains(explained));
     report.energy.is_modelled = true;
+    report.energy.channels = "model/machine".to_owned();
     let words = report.text().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(explained), "{words}");
+    let csv = report.tables()[0].1.to_csv();
+    let mut lines = csv.lines();
+    assert!(lines.next().is_some_and(|head| head.ends_with(",energy by")), "{csv}");
+    assert!(lines.all(|line| line.ends_with(",model/machine (modelled)")), "{csv}");
 }

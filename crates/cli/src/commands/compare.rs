@@ -9,7 +9,7 @@ use nightwatt_compare::{self as compare, Error, Plan, PlanFile, RunProgress, Sto
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
-use crate::{experiment, output};
+use crate::{experiment, logging, output};
 
 /// Run the same work in several environments, and compare its energy
 #[derive(Debug, clap::Args)]
@@ -79,6 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         output::say(&compare::environments())?;
         return Ok(ExitStatus::Success);
     }
+    logging::start_warnings()?;
     // Unless one of the two lists is asked for, there is a plan: the rules of the command line require it.
     let path = args.plan.as_deref().unwrap_or_else(|| Path::new("compare"));
     let plan = if args.commands.is_empty() { read(path)? } else { of_commands(args)? };

@@ -9,7 +9,7 @@ use nightwatt_corun::{self as corun, Plan, Report};
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
-use crate::{experiment, output, report_pages};
+use crate::{experiment, logging, output, report_pages};
 
 /// Run jobs alone and together, and report which belong together
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) json: bool,
     /// Run this before each run of the commands, not measured; give it once for all commands, or once for each
-    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, requires = "jobs")]
+    #[arg(long, value_name = "COMMAND", value_hint = ValueHint::CommandString, requires = "jobs", conflicts_with = "plan")]
     pub(crate) prepare: Vec<String>,
     /// In place of a plan: commands, each after a `--` of its own
     #[arg(last = true, value_name = "COMMAND", value_hint = ValueHint::CommandName)]
@@ -57,6 +57,7 @@ Docs: docs/corun.md";
 
 /// Plans, or runs.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    logging::start_warnings()?;
     let (plan, default_folder) = match &args.plan {
         Some(path) => (read(path)?, super::compare::beside(path)),
         None => (of_commands(&args.jobs, &args.prepare)?, PathBuf::from("corun.results")),

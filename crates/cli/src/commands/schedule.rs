@@ -13,7 +13,7 @@ use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{experiment, output, signals, written};
+use crate::{experiment, logging, output, signals, written};
 
 /// Run many jobs, together where `corun` found that they fit
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// End a job that runs longer (SIGTERM, and SIGKILL after 5 s); it has failed
     #[arg(long, value_name = "DURATION", value_parser = written::some_time)]
     pub(crate) time_limit: Option<Duration>,
-    /// Run the jobs again that failed or were killed, and those that have not ended
+    /// Run the jobs again that failed, were killed or have a warning, and those that have not ended
     #[arg(long)]
     pub(crate) retry_failed: bool,
     /// Forget which jobs have ended, and run all of them
@@ -78,6 +78,7 @@ Docs: docs/corun.md";
 
 /// Plans, or runs.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
+    logging::start_warnings()?;
     let (name, text) = read(&args.jobs)?;
     let profile = Profile::read(&args.profile).map_err(|error| experiment::of_corun(&error))?;
     let list =
@@ -91,6 +92,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             .map_err(|error| experiment::of_corun(&error))
     };
     let folder = args.output.clone().unwrap_or_else(|| beside(&args.jobs));
+    if is_same(&folder, &args.profile) {
+        let what =
+            format!("{} has the results of `--profile`: outputs cannot go there", folder.display());
+        return Err(Failure::saying(what)
+            .hint("`--output` names another folder, which need not be there yet")
+            .into_usage());
+    }
     if args.dry_run && !folder.exists() {
         let batches = batches(&[])?;
         output::say_result(&batches, args.json, || batches.text(), &[])?;
@@ -128,22 +136,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 /// What has ended before, if anything has.
 fn note_of(done: &JobsDone, folder: &Path, retry_failed: bool) -> Option<String> {
-    let (ended, failed) = (done.ended.len(), done.failed().count());
+    let (ended, again) = (done.ended.len(), done.failed().count() + done.warned().count());
     if ended == 0 {
         return None;
     }
     let known = format!("{ended} of {} jobs have ended before ({})", done.jobs, folder.display());
-    Some(match (failed, retry_failed) {
+    Some(match (again, retry_failed) {
         (0, _) => format!("note: {known}, and do not run again"),
-        (failed, true) => format!("note: {known}; {failed} of them failed, and run again"),
-        (failed, false) => format!(
-            "note: {known}, and do not run again; {failed} of them failed: `--retry-failed` runs these again"
+        (_, true) => {
+            format!("note: {known}; {again} of them failed or have a warning, and run again")
+        }
+        (_, false) => format!(
+            "note: {known}, and do not run again; {again} of them failed or have a warning: \
+             `--retry-failed` runs these again"
         ),
     })
 }
 
 fn run_all(run: BatchRun<'_>, store: &mut Store, json: bool) -> Result<Result<(), Error>, Failure> {
     let stop = signals::stop_on_signals()?;
+    if let Some(why) = run.batches.alone_because.as_ref().filter(|_| !json) {
+        output::complain(&format!("note: {why}"));
+    }
     let clock = Clock::real();
     let started = clock.now().mono;
     let mut progress = Progress::by_time(json);
@@ -178,6 +192,12 @@ fn beside(list: &Path) -> PathBuf {
     list.with_added_extension("done")
 }
 
+/// Are both the same folder, by whatever path? One that is not there yet is not.
+fn is_same(folder: &Path, other: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().ok();
+    real(folder).is_some_and(|folder| Some(folder) == real(other))
+}
+
 /// The folder has what became of a list, which is neither a plan nor results.
 fn of_folder(error: nightwatt_compare::Error) -> Failure {
     let folder = match error {
@@ -189,6 +209,6 @@ fn of_folder(error: nightwatt_compare::Error) -> Failure {
         folder.display()
     );
     Failure::saying(what)
-        .hint("`--output` names another folder, and `--fresh` forgets which jobs have ended")
+        .hint("`--output` names another folder; `--fresh` deletes the runs in this one")
         .into_usage()
 }

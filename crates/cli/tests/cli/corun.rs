@@ -128,6 +128,11 @@ fn commands_are_given_after_two_hyphens_each() {
         let output = bench.corun(words);
         assert_eq!(output.status.code(), Some(2), "{}", told(&output));
     }
+    // In a plan, each job has its own.
+    let output = bench.corun(&["jobs.toml", "--prepare", "true", "--dry-run"]);
+    let said = told(&output);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("--prepare") && said.contains("cannot be used with"), "{said}");
 }
 
 #[test]
@@ -261,6 +266,47 @@ fn listed_jobs_run_in_batches_and_after_a_kill_the_same_command_continues() {
 }
 
 #[test]
+fn another_measurement_on_this_machine_is_warned_of_beside_clean_json() {
+    let bench = Bench::new(PLAN);
+    let lock = fs::File::create(bench.path("nightwatt-compare.lock")).unwrap();
+    lock.lock_shared().unwrap();
+    let mut command = bench.command(&["jobs.toml", "--json"]);
+    let output = command.env("NIGHTWATT_LOCKS", bench.folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    assert_eq!(json(&output)["finished"], 21);
+    let warned = String::from_utf8_lossy(&output.stderr);
+    assert!(warned.contains("another nightwatt measures on this machine"), "{warned}");
+    lock.unlock().unwrap();
+    // What was measured is there: nothing runs, and nothing is warned of.
+    let mut command = bench.command(&["jobs.toml", "--json"]);
+    let output = command.env("NIGHTWATT_LOCKS", bench.folder.path()).output().unwrap();
+    let warned = String::from_utf8_lossy(&output.stderr);
+    assert!(!warned.contains("another nightwatt"), "{warned}");
+}
+
+#[test]
+fn outputs_of_listed_jobs_never_replace_the_results_they_are_planned_by() {
+    let bench = Bench::new(PLAN);
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let runs = bench.runs();
+    fs::write(bench.path("list"), "a: true\n").unwrap();
+    std::os::unix::fs::symlink("jobs.results", bench.path("same")).unwrap();
+    for folder in ["jobs.results", "./jobs.results/", "same"] {
+        for more in [&["--fresh"][..], &["--fresh", "--dry-run"], &[]] {
+            let mut command = program();
+            command.current_dir(bench.folder.path());
+            command.args(["schedule", "--jobs", "list", "--profile", "jobs.results"]);
+            let output = command.args(["-o", folder]).args(more).output().unwrap();
+            let said = told(&output);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains("outputs cannot go there"), "{said}");
+            assert_eq!(bench.runs(), runs, "{folder} {more:?}");
+        }
+    }
+}
+
+#[test]
 fn a_list_grows_failed_jobs_run_again_and_what_hangs_is_ended() {
     let number = format!("8{}", std::process::id());
     let bench = Bench::new(PLAN);
@@ -358,6 +404,11 @@ fn a_plan_is_checked_before_anything_runs() {
     let output = bench.corun(&["jobs.toml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(told(&output).contains("jobs.toml:1"), "{}", told(&output));
+    let bench = Bench::new(&PLAN.replace("least = 3\nmost = 3", "least = 2\nmost = 2"));
+    let output = bench.corun(&["jobs.toml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("`runs.least` is 3 or more"), "{}", told(&output));
+    assert!(!bench.path("jobs.results").exists(), "no folder is made");
     let output = bench.corun(&["nothing.toml"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(told(&output).contains("docs/corun.md"), "{}", told(&output));

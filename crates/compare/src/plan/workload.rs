@@ -97,9 +97,7 @@ impl Reader {
                 JsonReader::new(reader).map(Box::new).map(Self::Json).map_err(plan)
             }
             _ => {
-                let known = tool(name).map_err(|error| {
-                    Wrong::new("tool", format!("{error}; `regex` and `json` read anything else"))
-                })?;
+                let known = tool(name).map_err(|error| Wrong::new("tool", error.to_string()))?;
                 match read {
                     Some(_) => Err(Wrong::new("read", "is for the tools `regex` and `json`")),
                     None => Ok(Self::Tool(known)),

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
 use nightwatt_compare::Store;
+use nightwatt_compare::pure::experiment::Step;
+use nightwatt_compare::record::RunRecord;
 
 use super::tests::{list, profile};
 use super::*;
 use crate::adopted;
 use crate::batch_runner::{BatchRun, run_batches};
 use crate::job_history::{JobsDone, jobs_done};
+use crate::job_key::ALSO_OF;
 
 #[derive(Clone, Copy, Default)]
 struct How {
@@ -113,6 +116,41 @@ fn only_what_failed_or_was_killed_runs_again() {
     assert_eq!(counts(&log, names), [1, 3, 3]);
     // The output of each run is kept.
     assert_eq!(fs::read_dir(out.join("runs")).unwrap().count(), 7);
+}
+
+#[test]
+fn a_warning_is_of_every_job_of_its_batch_and_all_of_them_run_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let list = list("a: one\nb: two\nc: three\n").unwrap();
+    let mut store = Store::open(&folder.path().join("out"), list.subject(), false).unwrap();
+    store.begin(list.subject()).unwrap();
+    let mut note = |number: u32, place: usize, beside: Option<&str>| {
+        let step = Step { block: 0, cell: place, attempt: 0, fresh_environment: false };
+        let mut record = RunRecord::begin(number, &step, 0);
+        record.facts = list.jobs[place].key.facts(&format!("runs/{number:04}"));
+        if let Some(beside) = beside {
+            record.facts.insert(ALSO_OF.to_owned(), beside.to_owned());
+            record.warnings.push("one of them has left `x` running".to_owned());
+        }
+        store.push(record).unwrap();
+        let not_again = jobs_done(&list, &store, true);
+        (JobsDone::of(&list, &store.done), not_again, jobs_done(&list, &store, false).len())
+    };
+    note(1, 0, None);
+    note(2, 1, None);
+    let (done, not_again, ended) = note(3, 2, Some("runs/0002"));
+    let warned: Vec<usize> = done.warned().map(|it| it.job.line).collect();
+    assert_eq!((warned, not_again, ended), (vec![2, 3], vec![0], 3));
+    let text = done.text();
+    assert!(!done.is_good() && text.contains("0 of them failed, 2 with a warning"), "{text}");
+    assert_eq!(text.matches("has left `x` running").count(), 1, "{text}");
+    assert!(text.contains("`--retry-failed` runs these again"), "{text}");
+    // The last run of each counts.
+    let (done, not_again, _) = note(4, 1, None);
+    let warned: Vec<usize> = done.warned().map(|it| it.job.line).collect();
+    assert_eq!((warned, not_again), (vec![3], vec![0, 1]));
+    let (done, ..) = note(5, 2, None);
+    assert!(done.is_good(), "{}", done.text());
 }
 
 #[test]

@@ -48,6 +48,14 @@ fn jobs_run_beside_those_that_were_measured_to_be_faster_with_them() {
     let left = of(Goal::Time, &[2]);
     assert!(left.batches.iter().all(|it| it.jobs.len() == 1 && it.jobs != [2]), "{left:?}");
     assert_eq!(left.batches.len(), 3);
+    let why = "each job runs alone: no group of their kinds is `together` by time in the profile";
+    assert_eq!((left.alone_because.as_deref(), batches.alone_because), (Some(why), None));
+    let words = left.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("3 jobs in 3 batches") && words.contains("runs alone"), "{words}");
+    // A single job says nothing.
+    let one = of(Goal::Time, &[0, 1, 2]);
+    assert!(one.text().contains("1 job in 1 batch,"), "{}", one.text());
+    assert_eq!(one.alone_because, None);
 }
 
 #[test]
@@ -92,6 +100,13 @@ fn what_a_job_leaves_running_is_ended_and_reported_with_its_line() {
         assert_eq!(lines, failed.into_iter().collect::<Vec<_>>(), "{}", done.text());
         assert!(done.text().contains(part), "{}", done.text());
         assert_eq!(done.is_good(), !text.contains("setsid"), "{}", done.text());
+        // The warning is of both, and both run again.
+        let mut warned: Vec<usize> = done.warned().map(|it| it.job.line).collect();
+        warned.sort_unstable();
+        let both: &[usize] = if part.contains("lines 2, 3") { &[2, 3] } else { &[] };
+        assert_eq!(warned, both, "{}", done.text());
+        let not_again = jobs_done(&list, &store, true).len();
+        assert_eq!(not_again, 3 - both.len() - lines.len(), "{}", done.text());
         let words = format!("sleep\0{number}\0");
         let runs = fs::read_dir("/proc").unwrap().flatten();
         let mut runs = runs.filter_map(|it| fs::read_to_string(it.path().join("cmdline")).ok());

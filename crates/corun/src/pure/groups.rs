@@ -212,13 +212,14 @@ mod tests {
     #[test]
     fn advice_from_all_measured_sets_is_the_best_of_all_groupings_and_from_pairs_it_is_not() {
         let measured = Matrix::read(crate::SIXTEEN_CPUS).unwrap();
-        for goal in [Goal::Time, Goal::Energy] {
+        for (goal, documented) in [(Goal::Time, 0.199), (Goal::Energy, 0.207)] {
             let excess = excess_of_advice(goal, &measured);
             assert!(excess.abs() < 1e-12, "{goal:?}: {excess}");
             // Repeated sets of this matrix differ by 10 %, as much as pairs do from each other. So pairs do not show
             // which fours are good, and the docs say so.
             let excess = excess_of_advice(goal, &measured.without_larger_sets());
             assert!((0.03..0.25).contains(&excess), "{goal:?}: {excess}");
+            assert!((excess - documented).abs() < 0.001, "{goal:?}: {excess}");
         }
     }
 
