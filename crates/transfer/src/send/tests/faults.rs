@@ -23,6 +23,41 @@ fn a_file_that_ends_in_a_hole_and_changes_is_not_written() {
     assert!(contents(to.path()).is_empty(), "half of two states");
 }
 
+/// The fault of a review: to open the pipe waited for its other end, and no signal ended that.
+#[test]
+fn a_file_that_became_a_pipe_or_a_link_is_not_written_and_not_waited_for() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    for name in ["link", "pipe", "stays"] {
+        fs::write(top.join(name), text(1000, 8)).unwrap();
+    }
+    let outside = from.path().join("outside");
+    fs::write(&outside, text(1000, 9)).unwrap();
+    let plan = walk(from_ref(&top), &Wanted::default()).unwrap();
+    for name in ["link", "pipe"] {
+        fs::remove_file(top.join(name)).unwrap();
+    }
+    symlink(&outside, top.join("link")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, top.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    let both = sent(plan, to.path(), options(), usize::MAX);
+    assert!(both.sent.is_ok() && both.received.is_ok(), "{:?} {:?}", both.sent, both.received);
+    let report = both.session.report();
+    assert_eq!((both.session.receipt().unwrap().rejected_count, report.stale), (2, 2));
+    assert_eq!(contents(to.path()), [("top/stays".to_owned(), text(1000, 8))]);
+}
+
+/// What is named may be a link, and is followed.
+#[test]
+fn a_link_that_was_named_is_sent_as_what_it_leads_to() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("file"), text(1000, 8)).unwrap();
+    let link = from.path().join("link");
+    symlink("file", &link).unwrap();
+    whole(from_ref(&link), to.path(), options());
+    assert_eq!(contents(to.path()), [("link".to_owned(), text(1000, 8))]);
+}
+
 #[test]
 fn what_was_begun_and_is_no_longer_here_leaves_nothing() {
     let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
