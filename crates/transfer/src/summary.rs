@@ -111,7 +111,7 @@ impl Summary {
         if hole_bytes > 0 {
             line(format!("holes      {}, not sent", bytes(hole_bytes)));
         }
-        if !self.sent.arms.is_empty() {
+        if self.sent.arms.iter().any(|arm| arm.blocks > 0) {
             line(format!("codecs     {}", mix(&self.sent)));
         }
         line(format!(
@@ -194,7 +194,7 @@ fn codec_joules(report: &Report, bill: &Bill, doubt: f64) -> Vec<CodecJoules> {
 /// The share of each arm: `zstd-3 82 %, none 18 %`.
 pub fn mix(report: &Report) -> String {
     let all: u64 = report.arms.iter().map(|arm| arm.bytes).sum();
-    let mut arms: Vec<_> = report.arms.iter().collect();
+    let mut arms: Vec<_> = report.arms.iter().filter(|arm| arm.blocks > 0).collect();
     arms.sort_by_key(|arm| std::cmp::Reverse(arm.bytes));
     let share = |arm: &&crate::send::ArmTotals| {
         format!("{} {:.0} %", arm.arm, arm.bytes as f64 * 100.0 / all.max(1) as f64)
