@@ -385,6 +385,9 @@ fn a_file_that_changes_or_goes_is_not_written() {
     run_over(&here, &mut session, &mut |_| {}).unwrap();
     let receipt = receiver.join().unwrap().unwrap().receipt;
     assert_eq!((receipt.rejected_count, session.report().stale), (3, 3));
+    // The fault of a review: what was not written counted as sent.
+    let report = session.report();
+    assert_eq!((report.rejected_bytes, report.acknowledged_bytes), (600_000, 400_000));
     let content = text(200_000, 4);
     assert_eq!(
         contents(to.path()),
