@@ -212,8 +212,13 @@ fn uncompressed(report: &Report, bill: &Bill, seconds: f64) -> Option<[f64; 2]> 
         // What was neither the link's time nor the packer's would have been the same: above all, the receiver's disk.
         let busy = (report.wire_bytes as f64 / rate).max(report.cpu_seconds);
         let seconds = sent as f64 / rate + (seconds - busy).max(0.0);
-        let plain =
-            Report { cpu_seconds: 0.0, wire_bytes: sent, link_rate: Some(rate), ..report.clone() };
+        let plain = Report {
+            cpu_seconds: 0.0,
+            process_seconds: (report.process_seconds - report.cpu_seconds).max(0.0),
+            wire_bytes: sent,
+            link_rate: Some(rate),
+            ..report.clone()
+        };
         plain.modelled(&bill.prices, seconds)
     };
     let [low, high] = [at(fast), at(slow)];

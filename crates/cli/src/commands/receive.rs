@@ -12,6 +12,7 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::energy::{Energy, Provenance};
 use nightwatt_meters::Host;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
+use nightwatt_transfer::codec::process_seconds;
 use nightwatt_transfer::net::{Ends, Listener, Refusal, close_gently};
 use nightwatt_transfer::receive::{
     self, Folder, Gauges, Pipe, ReceiveError, Received, SILENCE, Store,
@@ -294,7 +295,7 @@ fn metered_by(
     store: impl Store,
     silence: Option<Duration>,
 ) -> Result<Received, ReceiveError> {
-    let begin = monotonic();
+    let (begin, before) = (monotonic(), process_seconds());
     sampler.begin(begin);
     let sampler = RefCell::new(Some(sampler));
     let prices = Priced::of(None, None);
@@ -302,7 +303,8 @@ fn metered_by(
         let end = monotonic();
         let seconds = end.since(begin).as_secs_f64();
         let (measured, _) = sampler.borrow_mut().take()?.finish(end);
-        let report = Report { cpu_seconds, ..Report::default() };
+        let process_seconds = process_seconds() - before;
+        let report = Report { cpu_seconds, process_seconds, ..Report::default() };
         let energy = metered(&measured, seconds);
         Some(told(&energy.unwrap_or_else(|| prices.energy(&report, seconds))))
     };

@@ -17,11 +17,12 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_meters::Host;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
+use nightwatt_transfer::codec::process_seconds;
 use nightwatt_transfer::forecast::Forecast;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::pure::exclude::Exclude;
-use nightwatt_transfer::send::{Options, Plan, SendError, Session, Stream, Wanted, walk};
+use nightwatt_transfer::send::{Options, Plan, Report, SendError, Session, Stream, Wanted, walk};
 use nightwatt_transfer::summary::{Basis, Summary, mix};
 use nightwatt_transfer::wire::Stamp;
 
@@ -163,12 +164,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let meters = args.meters.opened(&Host::default(), None)?;
     let sampler = Sampler::start(meters, None, |_: &Opened| -> Box<dyn Sink> { Box::new(()) })
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
-    let begin = monotonic();
+    let (begin, before) = (monotonic(), process_seconds());
     sampler.begin(begin);
     let session = to_awake(args, &to, plan, bill);
     let end = monotonic();
     let (measured, _) = sampler.finish(end);
-    let session = session?;
+    let mut session = session?;
+    session.took(process_seconds() - before);
     let seconds = end.since(begin).as_secs_f64();
     let energy =
         metered(&measured, seconds).unwrap_or_else(|| prices.energy(session.report(), seconds));
@@ -306,6 +308,8 @@ struct Watch {
     progress: Progress,
     prices: Prices,
     begin: Mono,
+    /// CPU time of this program at the begin, s.
+    before: f64,
     next: Mono,
 }
 
@@ -315,7 +319,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 impl Watch {
     fn new(args: &Args, prices: Prices) -> Self {
         let begin = monotonic();
-        Self { progress: Progress::by_time(args.quiet || args.json), prices, begin, next: begin }
+        let progress = Progress::by_time(args.quiet || args.json);
+        Self { progress, prices, begin, before: process_seconds(), next: begin }
     }
 
     fn step(&mut self, session: &Session) {
@@ -327,7 +332,9 @@ impl Watch {
         let elapsed = now.since(self.begin);
         let report = session.report();
         let done = report.had_bytes + report.rejected_bytes + report.acknowledged_bytes;
-        let joules = report.modelled(&self.prices, elapsed.as_secs_f64());
+        let process_seconds = process_seconds() - self.before;
+        let joules = Report { process_seconds, ..report.clone() }
+            .modelled(&self.prices, elapsed.as_secs_f64());
         let rate = report.acknowledged_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
         let what = || match report.acknowledged_bytes {
             0 => "nothing has arrived yet".to_owned(),

@@ -55,6 +55,22 @@ fn a_file_arrives_with_a_bill_and_is_not_sent_twice() {
     assert_eq!((&bill["sent"]["wire_bytes"], &bill["entries"]), (&0.into(), &1.into()));
 }
 
+/// The fault of a review: only packing counted, so that sending without a codec took no CPU time.
+#[test]
+fn all_cpu_time_of_the_program_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = text(folder.path());
+    let arguments = arguments(folder.path(), &from);
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    arguments.extend(["--codec", "none"]);
+    let output = nightwatt(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let bill: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sent = &bill["sent"];
+    assert_eq!(sent["cpu_seconds"].as_f64(), Some(0.0), "{sent}");
+    assert!(sent["process_seconds"].as_f64().unwrap() > 0.0, "{sent}");
+}
+
 #[test]
 fn what_cannot_be_sent_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -48,6 +48,8 @@ pub struct Report {
     pub trial_seconds: f64,
     /// CPU time for packing, trials among it, s.
     pub cpu_seconds: f64,
+    /// CPU time of this program for all of it, packing among it, s; 0 if nothing measured it.
+    pub process_seconds: f64,
     /// CPU time of the receiver, s.
     pub receiver_seconds: f64,
     /// Mean rate of the link while it carried blocks, bytes per second.
@@ -70,7 +72,7 @@ impl Report {
     /// Joules of the sender by a model: idle power for the whole time, CPU time, time and bytes on the wire.
     pub fn modelled(&self, prices: &Prices, seconds: f64) -> f64 {
         prices.base.get() * seconds
-            + prices.cpu.get() * self.cpu_seconds
+            + prices.cpu.get() * self.process_seconds.max(self.cpu_seconds)
             + self.nic_joules(prices, seconds)
     }
 
@@ -129,6 +131,9 @@ mod tests {
         };
         let report = Report { cpu_seconds: 5.0, ..Report::default() };
         assert!((report.modelled(&prices, 10.0) - 240.0).abs() < 1e-9);
+        // The fault of a review: reading, summing up and sending took energy, and counted for nothing.
+        let whole = Report { cpu_seconds: 1.0, process_seconds: 5.0, ..Report::default() };
+        assert!((whole.modelled(&prices, 10.0) - 240.0).abs() < 1e-9);
         let doubt = report.doubt(&prices, 10.0, Doubt { base: 0.15, cpu: 2.0 });
         assert!((doubt * 240.0 - (30.0 + 80.0)).abs() < 1e-9, "{doubt}");
     }

@@ -194,6 +194,11 @@ impl Session {
         &self.report
     }
 
+    /// This program took this much CPU time for it, s.
+    pub fn took(&mut self, process_seconds: f64) {
+        self.report.process_seconds = process_seconds;
+    }
+
     /// Paths of files that grew while they were sent, the first hundred.
     pub fn grown(&self) -> impl Iterator<Item = &[u8]> {
         let grown = self.entries.iter().zip(&self.is_grown).filter(|(_, is_grown)| **is_grown);
