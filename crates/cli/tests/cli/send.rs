@@ -1,6 +1,8 @@
 //! Files to another machine: a shell script stands in for ssh.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -88,6 +90,31 @@ fn what_cannot_be_sent_is_named() {
     let missing = nightwatt(&arguments);
     assert_eq!(missing.status.code(), Some(1));
     assert!(told(&missing).contains("--remote-program"), "{}", told(&missing));
+}
+
+/// The faults of a review: a folder whose name is no UTF-8 became another one, and a pattern that was taken for a name
+/// kept nothing.
+#[test]
+fn what_would_be_taken_for_something_else_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = text(folder.path());
+    let rsh = shell(folder.path());
+    let to = [folder.path().as_os_str().as_bytes(), b"/b\xffckup"].concat();
+    let mut command = Command::new(NIGHTWATT);
+    command.arg("send").arg("-e").arg(&rsh).args(["--remote-program", NIGHTWATT]).arg(&from);
+    command.arg(OsStr::from_bytes(&[b"nas:".as_slice(), &to].concat()));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("is no UTF-8"), "{}", told(&output));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "the text, and two of the shell");
+
+    let arguments = arguments(folder.path(), &from);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    for pattern in ["*.[ch", r"*.c\"] {
+        let output = nightwatt(&[&arguments[..], &["--exclude", pattern]].concat());
+        assert_eq!(output.status.code(), Some(2), "{pattern}: {}", told(&output));
+        assert!(told(&output).contains("for the character itself"), "{pattern}: {}", told(&output));
+    }
 }
 
 /// The folder of a disk that is not mounted is empty.
