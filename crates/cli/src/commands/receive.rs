@@ -47,18 +47,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = written::address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Write the ticket that the sender needs into FILE instead of printing it
-    #[arg(long, value_name = "FILE", requires = "listen", conflicts_with = "insecure", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", requires = "listen", conflicts_with_all = ["insecure", "stdio"], value_hint = ValueHint::FilePath)]
     pub(crate) ticket_file: Option<PathBuf>,
     /// Wait for the sender for this time
-    #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = written::some_time)]
+    #[arg(long = "for", value_name = "TIME", default_value = "24h", conflicts_with = "stdio", value_parser = written::some_time)]
     pub(crate) time: Duration,
     /// Listen without encryption and without a ticket: any machine that reaches the port can write into DIR
-    #[arg(long, requires = "listen")]
+    #[arg(long, requires = "listen", conflicts_with = "stdio")]
     pub(crate) insecure: bool,
     #[command(flatten)]
     pub(crate) meters: MeterArgs,
     /// With `--listen`: print what was received as one JSON object
-    #[arg(long, requires = "listen")]
+    #[arg(long, requires = "listen", conflicts_with = "stdio")]
     pub(crate) json: bool,
 }
 

@@ -81,7 +81,8 @@ pub(crate) struct Args {
     /// Power of a busy core above that, in watts [default: of such machines]
     #[arg(long, value_name = "WATTS", value_parser = written::factor)]
     pub(crate) core_watts: Option<f64>,
-    /// Program that reaches the other machine, with its options: 'ssh -p 2222'
+    /// Program that reaches the other machine, with its options: 'ssh -p 2222'. It is split at blanks, and quotes in it
+    /// mean nothing
     #[arg(short = 'e', long, value_name = "COMMAND", default_value = "ssh")]
     pub(crate) rsh: String,
     /// nightwatt on the other machine
@@ -95,13 +96,13 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Send nothing: pack the files with every codec, and write what that costs into FILE
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["codec", "replay_trace"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "trace", conflicts_with_all = ["codec", "replay_trace"])]
     pub(crate) record_trace: Option<PathBuf>,
     /// Send nothing: print what every policy would have done with the trace in FILE
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["codec", "codecs", "block"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "trace", conflicts_with_all = ["codec", "codecs", "block"])]
     pub(crate) replay_trace: Option<PathBuf>,
     /// With a trace: rate of the link in bytes per second
-    #[arg(long, value_name = "BYTES", value_parser = written::factor)]
+    #[arg(long, value_name = "BYTES", value_parser = written::factor, requires = "trace")]
     pub(crate) rate: Option<f64>,
     #[command(flatten)]
     pub(crate) site: SiteArgs,
@@ -263,7 +264,7 @@ fn send(
     let status = ending.wait();
     match result {
         Ok(()) => Ok(session),
-        Err(error) => Err(failed(args, to, &error, status)),
+        Err(error) => Err(failed(args, to, &error, status, session.has_begun())),
     }
 }
 
@@ -287,7 +288,13 @@ fn deleting(args: &Args, plan: &Plan) -> Option<Vec<Exclude>> {
 const UNREACHED: i32 = 255;
 const NO_PROGRAM: i32 = 127;
 
-fn failed(args: &Args, to: &Destination, error: &SendError, status: Option<i32>) -> Failure {
+fn failed(
+    args: &Args,
+    to: &Destination,
+    error: &SendError,
+    status: Option<i32>,
+    has_begun: bool,
+) -> Failure {
     let host = to.host();
     match (error, status) {
         (SendError::Cut, Some(UNREACHED)) => Failure::saying(format!("cannot reach {host}"))
@@ -298,6 +305,11 @@ fn failed(args: &Args, to: &Destination, error: &SendError, status: Option<i32>)
         (SendError::Cut | SendError::Frame(_) | SendError::Connection(_), Some(NO_PROGRAM)) => {
             Failure::saying(format!("{host} has no program `{}`", args.remote_program))
                 .hint("install nightwatt there, or name its path with `--remote-program`")
+        }
+        (SendError::Cut | SendError::Connection(_), Some(status @ 1..)) if !has_begun => {
+            let program = &args.remote_program;
+            Failure::saying(format!("`{program}` on {host} ended with status {status}"))
+                .hint("it must be nightwatt: name its path with `--remote-program`")
         }
         _ => Failure::failed(error),
     }

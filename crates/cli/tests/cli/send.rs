@@ -86,10 +86,32 @@ fn what_cannot_be_sent_is_named() {
     assert!(told(&alone).contains("HOST:PATH"), "{}", told(&alone));
     let mut arguments = arguments(folder.path(), &from);
     arguments[4] = "/nonexistent/nightwatt".to_owned();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let missing = nightwatt(&arguments);
+    let run = |arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        nightwatt(&arguments)
+    };
+    let missing = run(&arguments);
     assert_eq!(missing.status.code(), Some(1));
     assert!(told(&missing).contains("--remote-program"), "{}", told(&missing));
+    arguments[4] = "false".to_owned();
+    let other = run(&arguments);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(told(&other).contains("`false` on nas ended with status 1"), "{}", told(&other));
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    for arguments in [
+        &["receive", "--stdio", "--json", "/nonexistent/to"][..],
+        &["receive", "--stdio", "--insecure", "/nonexistent/to"],
+        &["receive", "--stdio", "--for", "1h", "/nonexistent/to"],
+        &["receive", "--stdio", "--ticket-file", "/nonexistent/ticket", "/nonexistent/to"],
+        &["send", "--rate", "1e6", "/etc/hostname", "nas:to"],
+        &["send", "--socket", "/nonexistent/socket", "/etc/hostname", "nas:to"],
+    ] {
+        let output = nightwatt(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", told(&output));
+    }
 }
 
 /// The faults of a review: a folder whose name is no UTF-8 became another one, and a pattern that was taken for a name

@@ -194,6 +194,11 @@ impl Session {
         &self.report
     }
 
+    /// Whether the receiver has greeted.
+    pub fn has_begun(&self) -> bool {
+        self.stage != Stage::Hello
+    }
+
     /// This program took this much CPU time for it, s.
     pub fn took(&mut self, process_seconds: f64) {
         self.report.process_seconds = process_seconds;
