@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{House, NIGHTWATT, Plan, nightwatt, told};
+use crate::harness::{House, NIGHTWATT, Plan, nightwatt, program, told};
 
 /// A program that runs its command here, whatever the host.
 pub(crate) fn shell(folder: &Path) -> PathBuf {
@@ -100,6 +100,17 @@ fn what_cannot_be_sent_is_named() {
 }
 
 #[test]
+fn a_trace_of_nothing_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [trace, empty] = ["trace", "empty"].map(|name| folder.path().join(name));
+    fs::create_dir(&empty).unwrap();
+    let [to, from] = [&trace, &empty].map(|path| path.display().to_string());
+    let output = nightwatt(&["send", "--record-trace", &to, &from]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("nothing to record") && !trace.exists(), "{}", told(&output));
+}
+
+#[test]
 fn options_that_would_do_nothing_are_refused() {
     for arguments in [
         &["receive", "--stdio", "--json", "/nonexistent/to"][..],
@@ -122,7 +133,7 @@ fn what_would_be_taken_for_something_else_is_refused() {
     let from = text(folder.path());
     let rsh = shell(folder.path());
     let to = [folder.path().as_os_str().as_bytes(), b"/b\xffckup"].concat();
-    let mut command = Command::new(NIGHTWATT);
+    let mut command = program();
     command.arg("send").arg("-e").arg(&rsh).args(["--remote-program", NIGHTWATT]).arg(&from);
     command.arg(OsStr::from_bytes(&[b"nas:".as_slice(), &to].concat()));
     let output = command.output().unwrap();
