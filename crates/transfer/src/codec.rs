@@ -235,7 +235,16 @@ fn read(
 
 /// CPU time of this thread, s.
 pub fn thread_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
+    cpu_seconds(ClockId::ThreadCPUTime)
+}
+
+/// CPU time of this program, without that of programs that it has started, s.
+pub fn process_seconds() -> f64 {
+    cpu_seconds(ClockId::ProcessCPUTime)
+}
+
+fn cpu_seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 

@@ -25,6 +25,7 @@ pub use flow::{Flow, InFlight};
 pub use report::{ArmTotals, Doubt, Report};
 pub use run::run;
 pub use session::{Options, Session};
+pub use source::open_listed;
 pub use stream::Stream;
 pub use walk::{Plan, WalkError, Wanted, walk};
 

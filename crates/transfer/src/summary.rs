@@ -111,7 +111,7 @@ impl Summary {
         if hole_bytes > 0 {
             line(format!("holes      {}, not sent", bytes(hole_bytes)));
         }
-        if !self.sent.arms.is_empty() {
+        if self.sent.arms.iter().any(|arm| arm.blocks > 0) {
             line(format!("codecs     {}", mix(&self.sent)));
         }
         line(format!(
@@ -194,7 +194,7 @@ fn codec_joules(report: &Report, bill: &Bill, doubt: f64) -> Vec<CodecJoules> {
 /// The share of each arm: `zstd-3 82 %, none 18 %`.
 pub fn mix(report: &Report) -> String {
     let all: u64 = report.arms.iter().map(|arm| arm.bytes).sum();
-    let mut arms: Vec<_> = report.arms.iter().collect();
+    let mut arms: Vec<_> = report.arms.iter().filter(|arm| arm.blocks > 0).collect();
     arms.sort_by_key(|arm| std::cmp::Reverse(arm.bytes));
     let share = |arm: &&crate::send::ArmTotals| {
         format!("{} {:.0} %", arm.arm, arm.bytes as f64 * 100.0 / all.max(1) as f64)
@@ -212,8 +212,13 @@ fn uncompressed(report: &Report, bill: &Bill, seconds: f64) -> Option<[f64; 2]> 
         // What was neither the link's time nor the packer's would have been the same: above all, the receiver's disk.
         let busy = (report.wire_bytes as f64 / rate).max(report.cpu_seconds);
         let seconds = sent as f64 / rate + (seconds - busy).max(0.0);
-        let plain =
-            Report { cpu_seconds: 0.0, wire_bytes: sent, link_rate: Some(rate), ..report.clone() };
+        let plain = Report {
+            cpu_seconds: 0.0,
+            process_seconds: (report.process_seconds - report.cpu_seconds).max(0.0),
+            wire_bytes: sent,
+            link_rate: Some(rate),
+            ..report.clone()
+        };
         plain.modelled(&bill.prices, seconds)
     };
     let [low, high] = [at(fast), at(slow)];

@@ -12,6 +12,7 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::energy::{Energy, Provenance};
 use nightwatt_meters::Host;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
+use nightwatt_transfer::codec::process_seconds;
 use nightwatt_transfer::net::{Ends, Listener, Refusal, close_gently};
 use nightwatt_transfer::receive::{
     self, Folder, Gauges, Pipe, ReceiveError, Received, SILENCE, Store,
@@ -46,18 +47,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS", value_parser = written::address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Write the ticket that the sender needs into FILE instead of printing it
-    #[arg(long, value_name = "FILE", requires = "listen", conflicts_with = "insecure", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", requires = "listen", conflicts_with_all = ["insecure", "stdio"], value_hint = ValueHint::FilePath)]
     pub(crate) ticket_file: Option<PathBuf>,
     /// Wait for the sender for this time
-    #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = written::some_time)]
+    #[arg(long = "for", value_name = "TIME", default_value = "24h", conflicts_with = "stdio", value_parser = written::some_time)]
     pub(crate) time: Duration,
     /// Listen without encryption and without a ticket: any machine that reaches the port can write into DIR
-    #[arg(long, requires = "listen")]
+    #[arg(long, requires = "listen", conflicts_with = "stdio")]
     pub(crate) insecure: bool,
     #[command(flatten)]
     pub(crate) meters: MeterArgs,
     /// With `--listen`: print what was received as one JSON object
-    #[arg(long, requires = "listen")]
+    #[arg(long, requires = "listen", conflicts_with = "stdio")]
     pub(crate) json: bool,
 }
 
@@ -294,7 +295,7 @@ fn metered_by(
     store: impl Store,
     silence: Option<Duration>,
 ) -> Result<Received, ReceiveError> {
-    let begin = monotonic();
+    let (begin, before) = (monotonic(), process_seconds());
     sampler.begin(begin);
     let sampler = RefCell::new(Some(sampler));
     let prices = Priced::of(None, None);
@@ -302,7 +303,8 @@ fn metered_by(
         let end = monotonic();
         let seconds = end.since(begin).as_secs_f64();
         let (measured, _) = sampler.borrow_mut().take()?.finish(end);
-        let report = Report { cpu_seconds, ..Report::default() };
+        let process_seconds = process_seconds() - before;
+        let report = Report { cpu_seconds, process_seconds, ..Report::default() };
         let energy = metered(&measured, seconds);
         Some(told(&energy.unwrap_or_else(|| prices.energy(&report, seconds))))
     };

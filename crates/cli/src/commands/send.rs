@@ -17,11 +17,12 @@ use nightwatt_clock::meter::monotonic;
 use nightwatt_energy::time::{Mono, Wall};
 use nightwatt_meters::Host;
 use nightwatt_meters::sampler::{Opened, Sampler, Sink};
+use nightwatt_transfer::codec::process_seconds;
 use nightwatt_transfer::forecast::Forecast;
 use nightwatt_transfer::pure::arm::Arm;
 use nightwatt_transfer::pure::bill::{Bill, Objective, Overlap, Prices};
 use nightwatt_transfer::pure::exclude::Exclude;
-use nightwatt_transfer::send::{Options, Plan, SendError, Session, Stream, Wanted, walk};
+use nightwatt_transfer::send::{Options, Plan, Report, SendError, Session, Stream, Wanted, walk};
 use nightwatt_transfer::summary::{Basis, Summary, mix};
 use nightwatt_transfer::wire::Stamp;
 
@@ -80,7 +81,8 @@ pub(crate) struct Args {
     /// Power of a busy core above that, in watts [default: of such machines]
     #[arg(long, value_name = "WATTS", value_parser = written::factor)]
     pub(crate) core_watts: Option<f64>,
-    /// Program that reaches the other machine, with its options: 'ssh -p 2222'
+    /// Program that reaches the other machine, with its options: 'ssh -p 2222'. It is split at blanks, and quotes in it
+    /// mean nothing
     #[arg(short = 'e', long, value_name = "COMMAND", default_value = "ssh")]
     pub(crate) rsh: String,
     /// nightwatt on the other machine
@@ -94,13 +96,13 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) insecure: bool,
     /// Send nothing: pack the files with every codec, and write what that costs into FILE
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["codec", "replay_trace"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "trace", conflicts_with_all = ["codec", "replay_trace"])]
     pub(crate) record_trace: Option<PathBuf>,
     /// Send nothing: print what every policy would have done with the trace in FILE
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["codec", "codecs", "block"])]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "trace", conflicts_with_all = ["codec", "codecs", "block"])]
     pub(crate) replay_trace: Option<PathBuf>,
     /// With a trace: rate of the link in bytes per second
-    #[arg(long, value_name = "BYTES", value_parser = written::factor)]
+    #[arg(long, value_name = "BYTES", value_parser = written::factor, requires = "trace")]
     pub(crate) rate: Option<f64>,
     #[command(flatten)]
     pub(crate) site: SiteArgs,
@@ -163,12 +165,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let meters = args.meters.opened(&Host::default(), None)?;
     let sampler = Sampler::start(meters, None, |_: &Opened| -> Box<dyn Sink> { Box::new(()) })
         .map_err(|error| Failure::because("cannot start the meters' threads", &error))?;
-    let begin = monotonic();
+    let (begin, before) = (monotonic(), process_seconds());
     sampler.begin(begin);
     let session = to_awake(args, &to, plan, bill);
     let end = monotonic();
     let (measured, _) = sampler.finish(end);
-    let session = session?;
+    let mut session = session?;
+    session.took(process_seconds() - before);
     let seconds = end.since(begin).as_secs_f64();
     let energy =
         metered(&measured, seconds).unwrap_or_else(|| prices.energy(session.report(), seconds));
@@ -261,7 +264,7 @@ fn send(
     let status = ending.wait();
     match result {
         Ok(()) => Ok(session),
-        Err(error) => Err(failed(args, to, &error, status)),
+        Err(error) => Err(failed(args, to, &error, status, session.has_begun())),
     }
 }
 
@@ -285,7 +288,13 @@ fn deleting(args: &Args, plan: &Plan) -> Option<Vec<Exclude>> {
 const UNREACHED: i32 = 255;
 const NO_PROGRAM: i32 = 127;
 
-fn failed(args: &Args, to: &Destination, error: &SendError, status: Option<i32>) -> Failure {
+fn failed(
+    args: &Args,
+    to: &Destination,
+    error: &SendError,
+    status: Option<i32>,
+    has_begun: bool,
+) -> Failure {
     let host = to.host();
     match (error, status) {
         (SendError::Cut, Some(UNREACHED)) => Failure::saying(format!("cannot reach {host}"))
@@ -297,6 +306,11 @@ fn failed(args: &Args, to: &Destination, error: &SendError, status: Option<i32>)
             Failure::saying(format!("{host} has no program `{}`", args.remote_program))
                 .hint("install nightwatt there, or name its path with `--remote-program`")
         }
+        (SendError::Cut | SendError::Connection(_), Some(status @ 1..)) if !has_begun => {
+            let program = &args.remote_program;
+            Failure::saying(format!("`{program}` on {host} ended with status {status}"))
+                .hint("it must be nightwatt: name its path with `--remote-program`")
+        }
         _ => Failure::failed(error),
     }
 }
@@ -306,6 +320,8 @@ struct Watch {
     progress: Progress,
     prices: Prices,
     begin: Mono,
+    /// CPU time of this program at the begin, s.
+    before: f64,
     next: Mono,
 }
 
@@ -315,7 +331,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 impl Watch {
     fn new(args: &Args, prices: Prices) -> Self {
         let begin = monotonic();
-        Self { progress: Progress::by_time(args.quiet || args.json), prices, begin, next: begin }
+        let progress = Progress::by_time(args.quiet || args.json);
+        Self { progress, prices, begin, before: process_seconds(), next: begin }
     }
 
     fn step(&mut self, session: &Session) {
@@ -327,7 +344,9 @@ impl Watch {
         let elapsed = now.since(self.begin);
         let report = session.report();
         let done = report.had_bytes + report.rejected_bytes + report.acknowledged_bytes;
-        let joules = report.modelled(&self.prices, elapsed.as_secs_f64());
+        let process_seconds = process_seconds() - self.before;
+        let joules = Report { process_seconds, ..report.clone() }
+            .modelled(&self.prices, elapsed.as_secs_f64());
         let rate = report.acknowledged_bytes as f64 / elapsed.as_secs_f64().max(1e-3);
         let what = || match report.acknowledged_bytes {
             0 => "nothing has arrived yet".to_owned(),

@@ -1,10 +1,12 @@
 //! Files to another machine: a shell script stands in for ssh.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::harness::{House, NIGHTWATT, Plan, nightwatt, told};
+use crate::harness::{House, NIGHTWATT, Plan, nightwatt, program, told};
 
 /// A program that runs its command here, whatever the host.
 pub(crate) fn shell(folder: &Path) -> PathBuf {
@@ -55,6 +57,22 @@ fn a_file_arrives_with_a_bill_and_is_not_sent_twice() {
     assert_eq!((&bill["sent"]["wire_bytes"], &bill["entries"]), (&0.into(), &1.into()));
 }
 
+/// The fault of a review: only packing counted, so that sending without a codec took no CPU time.
+#[test]
+fn all_cpu_time_of_the_program_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = text(folder.path());
+    let arguments = arguments(folder.path(), &from);
+    let mut arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    arguments.extend(["--codec", "none"]);
+    let output = nightwatt(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let bill: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sent = &bill["sent"];
+    assert_eq!(sent["cpu_seconds"].as_f64(), Some(0.0), "{sent}");
+    assert!(sent["process_seconds"].as_f64().unwrap() > 0.0, "{sent}");
+}
+
 #[test]
 fn what_cannot_be_sent_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -68,10 +86,68 @@ fn what_cannot_be_sent_is_named() {
     assert!(told(&alone).contains("HOST:PATH"), "{}", told(&alone));
     let mut arguments = arguments(folder.path(), &from);
     arguments[4] = "/nonexistent/nightwatt".to_owned();
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let missing = nightwatt(&arguments);
+    let run = |arguments: &[String]| {
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        nightwatt(&arguments)
+    };
+    let missing = run(&arguments);
     assert_eq!(missing.status.code(), Some(1));
     assert!(told(&missing).contains("--remote-program"), "{}", told(&missing));
+    arguments[4] = "false".to_owned();
+    let other = run(&arguments);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(told(&other).contains("`false` on nas ended with status 1"), "{}", told(&other));
+}
+
+#[test]
+fn a_trace_of_nothing_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [trace, empty] = ["trace", "empty"].map(|name| folder.path().join(name));
+    fs::create_dir(&empty).unwrap();
+    let [to, from] = [&trace, &empty].map(|path| path.display().to_string());
+    let output = nightwatt(&["send", "--record-trace", &to, &from]);
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("nothing to record") && !trace.exists(), "{}", told(&output));
+}
+
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    for arguments in [
+        &["receive", "--stdio", "--json", "/nonexistent/to"][..],
+        &["receive", "--stdio", "--insecure", "/nonexistent/to"],
+        &["receive", "--stdio", "--for", "1h", "/nonexistent/to"],
+        &["receive", "--stdio", "--ticket-file", "/nonexistent/ticket", "/nonexistent/to"],
+        &["send", "--rate", "1e6", "/etc/hostname", "nas:to"],
+        &["send", "--socket", "/nonexistent/socket", "/etc/hostname", "nas:to"],
+    ] {
+        let output = nightwatt(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", told(&output));
+    }
+}
+
+/// The faults of a review: a folder whose name is no UTF-8 became another one, and a pattern that was taken for a name
+/// kept nothing.
+#[test]
+fn what_would_be_taken_for_something_else_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let from = text(folder.path());
+    let rsh = shell(folder.path());
+    let to = [folder.path().as_os_str().as_bytes(), b"/b\xffckup"].concat();
+    let mut command = program();
+    command.arg("send").arg("-e").arg(&rsh).args(["--remote-program", NIGHTWATT]).arg(&from);
+    command.arg(OsStr::from_bytes(&[b"nas:".as_slice(), &to].concat()));
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("is no UTF-8"), "{}", told(&output));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "the text, and two of the shell");
+
+    let arguments = arguments(folder.path(), &from);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    for pattern in ["*.[ch", r"*.c\"] {
+        let output = nightwatt(&[&arguments[..], &["--exclude", pattern]].concat());
+        assert_eq!(output.status.code(), Some(2), "{pattern}: {}", told(&output));
+        assert!(told(&output).contains("for the character itself"), "{pattern}: {}", told(&output));
+    }
 }
 
 /// The folder of a disk that is not mounted is empty.

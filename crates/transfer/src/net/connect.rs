@@ -12,6 +12,7 @@ use rustls::{ClientConnection, Connection};
 
 use super::tls::ends;
 use super::{Ends, Ticket, plain, prepare};
+use crate::pure::paths;
 
 /// The name that the receiver's certificate is for. Its fingerprint is what counts.
 pub(super) const NAME: &str = "nightwatt.invalid";
@@ -50,6 +51,9 @@ impl FromStr for Address {
         let (authority, name) = rest.split_once('/').unwrap_or((rest, ""));
         let (host, port) = authority.rsplit_once(':').ok_or_else(wrong)?;
         if host.is_empty() || port.parse::<u16>().is_err() || name.contains('/') {
+            return Err(wrong());
+        }
+        if !name.is_empty() && paths::check(name.as_bytes()).is_err() {
             return Err(wrong());
         }
         let name = (!name.is_empty()).then(|| name.to_owned());

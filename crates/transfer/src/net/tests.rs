@@ -38,6 +38,9 @@ fn addresses_have_a_scheme_a_host_and_a_port() {
     {
         assert_eq!(read(wrong), None, "{wrong}");
     }
+    for wrong in ["tls://a:1/.", "tls://a:1/..", "tcp://a:1/../x", "tcp://a:1//"] {
+        assert_eq!(read(wrong), None, "{wrong}");
+    }
 }
 
 #[test]

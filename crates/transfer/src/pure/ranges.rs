@@ -42,6 +42,16 @@ impl Ranges {
         Some([from, until])
     }
 
+    /// How many of the numbers from `start` up to `end` are in the set.
+    pub fn within(&self, start: u64, end: u64) -> u64 {
+        if start >= end {
+            return 0;
+        }
+        let first = self.0.range(..=start).next_back().map_or(start, |(from, _)| *from);
+        let parts = self.0.range(first..end);
+        parts.map(|(from, until)| end.min(*until).saturating_sub(start.max(*from))).sum()
+    }
+
     /// Start and end of each range, in order.
     pub fn iter(&self) -> impl Iterator<Item = [u64; 2]> + '_ {
         self.0.iter().map(|(start, end)| [*start, *end])
@@ -83,6 +93,8 @@ mod tests {
             let (start, end) = (asked.0, asked.0 + asked.1);
             let within = &numbers[start as usize..end as usize];
             prop_assert_eq!(ranges.covers(start, end), within.iter().all(|has| *has));
+            let count = within.iter().filter(|has| **has).count() as u64;
+            prop_assert_eq!(ranges.within(start, end), count);
             let first = within.iter().position(|has| !has).map(|at| start + at as u64);
             let gap = ranges.gap(start, end);
             prop_assert_eq!(gap.map(|gap| gap[0]), first);

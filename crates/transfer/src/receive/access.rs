@@ -18,7 +18,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use super::session::StoreError;
 use crate::pure::grain::Grain;
-use crate::wire::{Attribute, Entry, OF_USERS, Stamp};
+use crate::wire::{Attribute, Entry, EntryKind, OF_USERS, Stamp};
 
 /// Bytes of a list of attributes, more than Linux ever has.
 const LIST: usize = 64 << 10;
@@ -70,6 +70,20 @@ fn of_attribute(errno: Errno) -> StoreError {
 /// Only permissions are taken from the sender: a file that was sent gets no set-uid bit.
 pub(super) fn mode(bits: u16) -> Mode {
     Mode::from_raw_mode(u32::from(bits & 0o777))
+}
+
+/// A folder also gets the sticky bit, without which more users could remove what is in it. The set-gid bit is that of
+/// the folder there.
+pub(super) fn folder_mode(bits: u16, there: &Stat) -> Mode {
+    Mode::from_raw_mode(u32::from(bits & 0o1777) | (there.st_mode & 0o2000))
+}
+
+/// What an entry is to have, where this is there.
+fn mode_of(entry: &Entry, there: &Stat) -> Mode {
+    match entry.kind {
+        EntryKind::Folder => folder_mode(entry.mode, there),
+        EntryKind::File(_) | EntryKind::Link(_) | EntryKind::Stream => mode(entry.mode),
+    }
 }
 
 pub(super) fn times(modified: Stamp) -> Timestamps {
@@ -196,7 +210,7 @@ impl There<'_> {
     pub(super) fn redress(&self, entry: &Entry) -> Result<(), StoreError> {
         let file = named(self.folder, self.name).map_err(of_entry)?;
         let path = path_of(&file);
-        let wanted = mode(entry.mode);
+        let wanted = mode_of(entry, self.stat);
         let new = new_attributes(&path, entry);
         let old = self.old_attributes(&path, entry)?;
         if !new.is_empty() || !old.is_empty() {
@@ -254,7 +268,7 @@ fn has(path: &str, wanted: &Attribute) -> bool {
 }
 
 fn has_other_mode(there: &Stat, entry: &Entry) -> bool {
-    there.st_mode & 0o7777 != u32::from(entry.mode & 0o777)
+    there.st_mode & 0o7777 != mode_of(entry, there).as_raw_mode()
 }
 
 /// Removes a file or link, if it is there.

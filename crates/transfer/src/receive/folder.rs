@@ -23,7 +23,7 @@ use rustix::io::Errno;
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
 
-use super::access::{FOLDER, There, allow, is_same, mode, name_of, of_entry, remove, times};
+use super::access::{FOLDER, There, allow, folder_mode, is_same, name_of, of_entry, remove, times};
 use super::journal::{Described, Journal, Parts};
 use super::life::Life;
 use super::remove::Removal;
@@ -380,14 +380,14 @@ impl Folder {
         let parent = self.parent(&entry.path)?;
         let flags = FOLDER | OFlags::NOFOLLOW;
         let folder = openat(parent, name, flags, Mode::empty()).map_err(of_entry)?;
+        let stat = fstat(&folder).map_err(of_entry)?;
         let attributes = self.options.attributes;
         if attributes || !entry.attributes.is_empty() {
-            let stat = fstat(&folder).map_err(of_entry)?;
             let parent = self.parent(&entry.path)?.as_fd();
             There { folder: parent, name, stat: &stat, attributes }.redress(&entry)?;
         }
         futimens(&folder, &times(entry.modified)).map_err(of_entry)?;
-        fchmod(&folder, mode(entry.mode)).map_err(of_entry)
+        fchmod(&folder, folder_mode(entry.mode, &stat)).map_err(of_entry)
     }
 }
 

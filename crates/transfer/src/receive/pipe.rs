@@ -52,6 +52,10 @@ fn only(entries: &[Entry]) -> Result<&Entry, StoreError> {
 }
 
 impl<W: Write> Store for Pipe<W> {
+    fn keeps_parts(&self) -> bool {
+        false
+    }
+
     fn begin(&mut self, _: [u8; 16]) -> Result<(), StoreError> {
         Ok(())
     }

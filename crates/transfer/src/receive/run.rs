@@ -46,11 +46,13 @@ pub enum ReceiveError {
         "the sender went away before it was done; what has arrived is kept, and sending again goes on from there"
     )]
     Cut,
-    /// The sender sends nothing.
+    /// The sender of a stream, or to stdout, went away.
     #[error(
-        "the sender has sent nothing for {} minutes; what has arrived is kept, and sending again goes on from there",
-        .0.as_secs() / 60
+        "the sender went away before it was done; nothing of a stream is kept: send all of it again"
     )]
+    Lost,
+    /// The sender sends nothing.
+    #[error("the sender has sent nothing for {} minutes: start it again", .0.as_secs() / 60)]
     Silent(Duration),
     /// The connection failed.
     #[error("the connection to the sender failed: {0}")]
@@ -114,7 +116,7 @@ pub fn run_metered(
             ReceiveError::Silent(_) => {
                 Some(Failed { failure: Failure::Other, text: error.to_string() })
             }
-            ReceiveError::Cut | ReceiveError::Connection(_) => None,
+            ReceiveError::Cut | ReceiveError::Lost | ReceiveError::Connection(_) => None,
         };
         if let Some(failed) = failed {
             let (kind, body) = Message::Failed(failed).encode();
@@ -133,21 +135,31 @@ pub fn refuse(writer: impl Write, text: String) -> io::Result<()> {
     writer.flush()
 }
 
+type Arrived = Receiver<Result<Arrival, ReadError>>;
+
+fn next(arrived: &Arrived, silence: Option<Duration>) -> Result<Arrival, ReceiveError> {
+    let arrival = match silence {
+        None => arrived.recv().map_err(|_| ReceiveError::Cut)?,
+        Some(time) => arrived.recv_timeout(time).map_err(|error| match error {
+            RecvTimeoutError::Timeout => ReceiveError::Silent(time),
+            RecvTimeoutError::Disconnected => ReceiveError::Cut,
+        })?,
+    };
+    Ok(arrival?)
+}
+
 fn messages<W: Write>(
-    arrived: &Receiver<Result<Arrival, ReadError>>,
+    arrived: &Arrived,
     writer: &mut FrameWriter<W>,
     store: impl Store,
     Gauges { clock, spent, silence }: Gauges<'_>,
 ) -> Result<Received, ReceiveError> {
     let mut session = Session::new(store);
     loop {
-        let arrival = match silence {
-            None => arrived.recv().map_err(|_| ReceiveError::Cut)??,
-            Some(time) => arrived.recv_timeout(time).map_err(|error| match error {
-                RecvTimeoutError::Timeout => ReceiveError::Silent(time),
-                RecvTimeoutError::Disconnected => ReceiveError::Cut,
-            })??,
-        };
+        let arrival = next(arrived, silence).map_err(|error| match error {
+            ReceiveError::Cut if !session.keeps_parts() => ReceiveError::Lost,
+            error => error,
+        })?;
         let mut answers = Vec::new();
         let clocks = Clocks { now: &clock, cpu: &thread_seconds, spent };
         let result = session.on(arrival.message, arrival.at, &clocks, &mut answers);

@@ -87,6 +87,10 @@ pub trait Store {
     fn remove_others(&mut self) -> Result<(), StoreError>;
     /// All files are complete or rejected.
     fn end(&mut self) -> Result<Outcome, StoreError>;
+    /// Whether a later session finds parts of files that this one wrote.
+    fn keeps_parts(&self) -> bool {
+        true
+    }
 }
 
 /// What is known when all is done.
@@ -192,6 +196,12 @@ pub struct Receiver<S> {
 }
 
 impl<S: Store> Receiver<S> {
+    /// Whether a later session goes on where this one ends: not in a stream.
+    pub fn keeps_parts(&self) -> bool {
+        let mut entries = self.entries.iter().chain(self.manifest.iter());
+        self.store.keeps_parts() && entries.all(|it| it.kind != EntryKind::Stream)
+    }
+
     /// Waits for the sender's hello.
     pub fn new(store: S) -> Self {
         Self {

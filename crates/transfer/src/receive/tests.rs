@@ -261,6 +261,19 @@ fn a_sender_that_goes_away_is_an_error() {
     assert!(matches!(result, Err(ReceiveError::Cut)));
 }
 
+/// The fault of a review: nothing of a stream is kept, and the words promised that it was.
+#[test]
+fn nothing_of_a_stream_is_said_to_be_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let stream = Message::Manifest(vec![entry("a", EntryKind::Stream)]);
+    let messages = [hello([1, 1]), stream, Message::End];
+    let (_, of_folder) = answers(&messages, Folder::open(folder.path()).unwrap());
+    let (_, of_pipe) = answers(&messages[..1], Pipe::new(Vec::new()));
+    for result in [of_folder, of_pipe] {
+        assert!(matches!(result, Err(ReceiveError::Lost)), "{result:?}");
+    }
+}
+
 /// After a power cut, a file may be shorter than its journal has it.
 #[test]
 fn parts_that_are_no_longer_there_do_not_count() {

@@ -31,7 +31,13 @@ pub(super) fn in_the_way(
     };
     if in_the_way && !is_deleting {
         let what = if is_folder { "a folder" } else { "a file or a link" };
-        return Err(StoreError::Entry(format!("{what} has its name: `--delete` replaces it")));
+        // `--delete` is not for a stream.
+        let hint = if entry.kind == EntryKind::Stream {
+            "name a file in it, or choose another name"
+        } else {
+            "`--delete` replaces it"
+        };
+        return Err(StoreError::Entry(format!("{what} has its name: {hint}")));
     }
     Ok(in_the_way)
 }

@@ -17,7 +17,7 @@ pub struct ArmTotals {
     pub bytes: u64,
     /// Bytes after.
     pub packed: u64,
-    /// CPU time, s.
+    /// CPU time for its blocks and trials, also where the block was then sent by another arm, s.
     pub cpu_seconds: f64,
 }
 
@@ -28,7 +28,7 @@ pub struct Report {
     pub total_bytes: u64,
     /// Of them, bytes that the receiver had already.
     pub had_bytes: u64,
-    /// Of them, bytes of files that the receiver rejected before they were sent.
+    /// Of them, bytes of files that the receiver rejected before they were sent, or that changed or went meanwhile.
     pub rejected_bytes: u64,
     /// Of them, bytes that the receiver acknowledged.
     pub acknowledged_bytes: u64,
@@ -42,12 +42,14 @@ pub struct Report {
     pub stale: u64,
     /// Files that only grew while they were read: what was listed of them was sent.
     pub grown: u64,
-    /// By arm, those that sent something.
+    /// By arm, those that sent or only tried something.
     pub arms: Vec<ArmTotals>,
     /// CPU time for the canary and for trials, s.
     pub trial_seconds: f64,
     /// CPU time for packing, trials among it, s.
     pub cpu_seconds: f64,
+    /// CPU time of this program for all of it, packing among it, s; 0 if nothing measured it.
+    pub process_seconds: f64,
     /// CPU time of the receiver, s.
     pub receiver_seconds: f64,
     /// Mean rate of the link while it carried blocks, bytes per second.
@@ -70,7 +72,7 @@ impl Report {
     /// Joules of the sender by a model: idle power for the whole time, CPU time, time and bytes on the wire.
     pub fn modelled(&self, prices: &Prices, seconds: f64) -> f64 {
         prices.base.get() * seconds
-            + prices.cpu.get() * self.cpu_seconds
+            + prices.cpu.get() * self.process_seconds.max(self.cpu_seconds)
             + self.nic_joules(prices, seconds)
     }
 
@@ -87,17 +89,27 @@ impl Report {
         if all > 0.0 { (base * doubt.base + (all - base) * doubt.cpu) / all } else { doubt.base }
     }
 
+    /// A block was sent by this arm. What packing it took is not of it: another arm may have packed it in vain.
     pub(super) fn count(&mut self, arm: Arm, outcome: &Outcome) {
+        let totals = self.totals(arm);
+        totals.blocks += 1;
+        totals.bytes += u64::from(outcome.bytes);
+        totals.packed += u64::from(outcome.packed);
+    }
+
+    /// This arm packed something, whatever became of that.
+    pub(super) fn spend(&mut self, arm: Arm, seconds: f64) {
+        self.cpu_seconds += seconds;
+        self.totals(arm).cpu_seconds += seconds;
+    }
+
+    fn totals(&mut self, arm: Arm) -> &mut ArmTotals {
         let arms = &mut self.arms;
         let place = arms.iter().position(|totals| totals.arm == arm).unwrap_or_else(|| {
             arms.push(ArmTotals { arm, blocks: 0, bytes: 0, packed: 0, cpu_seconds: 0.0 });
             arms.len() - 1
         });
-        let totals = &mut arms[place];
-        totals.blocks += 1;
-        totals.bytes += u64::from(outcome.bytes);
-        totals.packed += u64::from(outcome.packed);
-        totals.cpu_seconds += outcome.seconds;
+        &mut arms[place]
     }
 }
 
@@ -119,6 +131,9 @@ mod tests {
         };
         let report = Report { cpu_seconds: 5.0, ..Report::default() };
         assert!((report.modelled(&prices, 10.0) - 240.0).abs() < 1e-9);
+        // The fault of a review: reading, summing up and sending took energy, and counted for nothing.
+        let whole = Report { cpu_seconds: 1.0, process_seconds: 5.0, ..Report::default() };
+        assert!((whole.modelled(&prices, 10.0) - 240.0).abs() < 1e-9);
         let doubt = report.doubt(&prices, 10.0, Doubt { base: 0.15, cpu: 2.0 });
         assert!((doubt * 240.0 - (30.0 + 80.0)).abs() < 1e-9, "{doubt}");
     }

@@ -1,5 +1,6 @@
 //! The sender's side of a session: messages in, messages out.
 
+mod counts;
 mod pack;
 mod there;
 
@@ -9,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use nightwatt_energy::time::Mono;
 
+use self::counts::Counted;
 use super::error::SendError;
 use super::flow::{Flow, InFlight};
 use super::report::Report;
@@ -90,6 +92,7 @@ pub struct Session {
     carried: [f64; 2],
     /// What is there, or on the way.
     handed: Ranges,
+    counted: Counted,
     position: u64,
     left: u64,
     again: VecDeque<[u64; 2]>,
@@ -137,6 +140,7 @@ impl Session {
             flow: Flow::default(),
             carried: [0.0; 2],
             handed: Ranges::default(),
+            counted: Counted::default(),
             position: 0,
             again: VecDeque::new(),
             refusals: 0,
@@ -188,6 +192,16 @@ impl Session {
     /// What was done so far.
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// Whether the receiver has greeted.
+    pub fn has_begun(&self) -> bool {
+        self.stage != Stage::Hello
+    }
+
+    /// This program took this much CPU time for it, s.
+    pub fn took(&mut self, process_seconds: f64) {
+        self.report.process_seconds = process_seconds;
     }
 
     /// Paths of files that grew while they were sent, the first hundred.
@@ -336,15 +350,14 @@ impl Session {
             self.report.link_rates = self.flow.rates();
         }
         let seconds = ack.cpu_nanos as f64 * 1e-9;
-        match block.arm {
-            Some(arm) => self.policy.unpacked(arm, block.length as f64, seconds),
-            None => self.report.hole_bytes += block.length,
+        if let Some(arm) = block.arm {
+            self.policy.unpacked(arm, block.length as f64, seconds);
         }
         if let Some(stream) = &mut self.stream {
             stream.acknowledged(block.start);
         }
         self.report.receiver_seconds += seconds;
-        self.report.acknowledged_bytes += block.length;
+        self.count_arrived(block.start, block.length, block.arm.is_none());
         self.sum = self.sum.wrapping_add(block.sum);
         self.acknowledged += 1;
         Ok(Vec::new())
@@ -451,6 +464,7 @@ impl Session {
         for entry in stale {
             if !std::mem::replace(&mut self.is_stale[entry], true) {
                 self.report.stale += 1;
+                self.reject(entry);
                 messages.push(Message::Stale(entry as u64));
                 let [from, until] = self.layout.range(entry);
                 let from = from.max(end);

@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{SeekFrom, seek};
+use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
 
 use crate::pure::layout::{Layout, Slice};
 use crate::pure::ranges::Ranges;
@@ -94,6 +94,20 @@ impl LastRead {
     }
 }
 
+/// Opens a file that was listed. It may have become something else: a pipe or a device is an error and is not waited
+/// for, and so is a link, unless it was named itself.
+pub fn open_listed(path: &Path, entry: &Entry) -> io::Result<File> {
+    let mut flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    if entry.path.contains(&b'/') {
+        flags |= OFlags::NOFOLLOW;
+    }
+    let file = File::from(open(path, flags, Mode::empty())?);
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::other("it is a file no longer"))
+}
+
 impl Source {
     pub(super) fn new(entries: Vec<Entry>, paths: Vec<PathBuf>) -> Self {
         Self { entries, paths, open: None, last: LastRead::default(), grown: Vec::new() }
@@ -101,11 +115,8 @@ impl Source {
 
     fn open(&mut self, entry: usize) -> io::Result<&Open> {
         if self.open.as_ref().is_none_or(|open| open.entry != entry) {
-            let file = File::open(&self.paths[entry])?;
+            let file = open_listed(&self.paths[entry], &self.entries[entry])?;
             let metadata = file.metadata()?;
-            if !metadata.is_file() {
-                return Err(io::Error::other("it is a file no longer"));
-            }
             let has_holes = metadata.blocks().saturating_mul(512) < metadata.len();
             self.open = Some(Open { entry, file, has_holes });
         }

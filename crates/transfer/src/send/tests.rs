@@ -28,7 +28,7 @@ use super::*;
 use crate::pure::arm::{Arm, Codec};
 use crate::pure::bill::{Bill, Objective, Overlap, Prices};
 use crate::receive::{self, Folder, ReceiveError, Received};
-use crate::summary::{Basis, Summary};
+use crate::summary::{Basis, Summary, mix};
 
 fn clock() -> Mono {
     let time = clock_gettime(ClockId::Monotonic);
@@ -385,6 +385,9 @@ fn a_file_that_changes_or_goes_is_not_written() {
     run_over(&here, &mut session, &mut |_| {}).unwrap();
     let receipt = receiver.join().unwrap().unwrap().receipt;
     assert_eq!((receipt.rejected_count, session.report().stale), (3, 3));
+    // The fault of a review: what was not written counted as sent.
+    let report = session.report();
+    assert_eq!((report.rejected_bytes, report.acknowledged_bytes), (600_000, 400_000));
     let content = text(200_000, 4);
     assert_eq!(
         contents(to.path()),
@@ -421,7 +424,33 @@ fn what_does_not_get_smaller_is_counted_as_sent_plain() {
     fs::write(&path, noise(300_000)).unwrap();
     let fixed = Some(Arm::new(Codec::Gzip, 6));
     let both = whole(from_ref(&path), to.path(), Options { fixed, ..options() });
-    let arms: Vec<(Arm, u64)> =
-        both.session.report().arms.iter().map(|totals| (totals.arm, totals.bytes)).collect();
+    let report = both.session.report();
+    let sent = report.arms.iter().filter(|totals| totals.blocks > 0);
+    let arms: Vec<(Arm, u64)> = sent.map(|totals| (totals.arm, totals.bytes)).collect();
     assert_eq!(arms, [(Arm::NONE, 300_000)]);
+    // The fault of a review: what gzip took counted as if it had been of none.
+    let spent: Vec<(Arm, u64)> = report
+        .arms
+        .iter()
+        .filter(|totals| totals.cpu_seconds > 0.0)
+        .map(|totals| (totals.arm, totals.blocks))
+        .collect();
+    assert_eq!(spent, [(Arm::new(Codec::Gzip, 6), 0)]);
+    assert_eq!(mix(report), "none 100 %");
+}
+
+/// The fault of a review: trials were of no codec.
+#[test]
+fn codecs_together_took_what_packing_took() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = from.path().join("file");
+    fs::write(&path, [text(900_000, 1), noise(300_000)].concat()).unwrap();
+    let options = Options { block: Some(64 << 10), ..options() };
+    let bill = options.bill;
+    let session = whole(from_ref(&path), to.path(), options).session;
+    let report = session.report();
+    assert!(report.trial_seconds > 0.0, "{report:?}");
+    let joules: f64 = summary(&session).codec_joules.iter().map(|it| it.joules).sum();
+    let expected = report.cpu_seconds * bill.prices.cpu.get();
+    assert!((joules - expected).abs() <= 1e-9 * expected, "{joules} J, {expected} J");
 }

@@ -30,6 +30,11 @@ pub enum FrameError {
         "the other end is no nightwatt, or a start file of its shell prints something: it sent `{0}`"
     )]
     Text(String),
+    /// The first bytes are a record of TLS: an alert or a greeting.
+    #[error(
+        "the other end speaks TLS, and this one does not: send to `tls://HOST:PORT`, with the receiver's ticket"
+    )]
+    Tls,
     /// The sum does not fit.
     #[error("frame {0} was changed on its way, or one before it was lost")]
     Sum(u64),
@@ -102,6 +107,9 @@ impl FrameReader {
     fn frame(&mut self) -> Result<Option<(u8, Range<usize>)>, FrameError> {
         let bytes = &self.bytes[self.unread.clone()];
         let Some((head, rest)) = bytes.split_at_checked(HEAD) else { return Ok(None) };
+        if self.number == 0 && matches!(head, [0x15 | 0x16, 3, ..]) {
+            return Err(FrameError::Tls);
+        }
         // No kind of message is a printable character.
         if self.number == 0 && head[0] >= b' ' {
             return Err(FrameError::Text(first_line(bytes)));

@@ -210,6 +210,11 @@ fn values_that_may_not_be_are_refused() {
     assert!(matches!(reader.next_frame(), Err(FrameError::TooLong(_) | FrameError::Text(_))));
     reader.push(&[0; 64]);
     assert!(reader.next_frame().is_err(), "it stays refused");
+    for record in [[0x15, 3, 3, 0, 2, 2, 50], [0x16, 3, 1, 2, 0, 1, 0]] {
+        let mut reader = FrameReader::default();
+        reader.push(&record);
+        assert_eq!(reader.next_frame(), Err(FrameError::Tls));
+    }
 }
 
 proptest! {

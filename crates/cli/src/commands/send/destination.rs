@@ -76,9 +76,15 @@ impl Destination {
         if is_stream {
             refuse_with_stream(args, &paths)?;
         }
-        let last = last.to_string_lossy();
-        if Address::is_meant(&last) {
-            return Self::on_the_net(args, &last, paths, is_stream);
+        let Some(last) = last.to_str() else {
+            let text = last.display();
+            let what = format!("where to send, `{text}`, is no UTF-8, and would be another folder");
+            return Err(Failure::saying(what)
+                .into_usage()
+                .hint("name a folder whose path is UTF-8, such as the one that it is in"));
+        };
+        if Address::is_meant(last) {
+            return Self::on_the_net(args, last, paths, is_stream);
         }
         if args.insecure || args.ticket_file.is_some() {
             return Err(Failure::saying("ssh needs neither `--ticket-file` nor `--insecure`")

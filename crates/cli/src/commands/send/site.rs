@@ -23,7 +23,7 @@ pub(crate) struct SiteArgs {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
     /// The gateway's control socket, instead of the one that the configuration names
-    #[arg(long, value_name = "PATH", conflicts_with = "config", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "PATH", conflicts_with = "config", requires = "to_site", value_hint = ValueHint::FilePath)]
     pub(crate) socket: Option<PathBuf>,
 }
 

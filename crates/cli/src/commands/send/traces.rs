@@ -10,7 +10,7 @@ use nightwatt_transfer::pure::comparison::Comparison;
 use nightwatt_transfer::pure::policy::block_bytes;
 use nightwatt_transfer::pure::trace::Trace;
 use nightwatt_transfer::record::Recording;
-use nightwatt_transfer::send::walk;
+use nightwatt_transfer::send::{open_listed, walk};
 
 use super::{Args, wanted};
 use crate::ExitStatus;
@@ -38,9 +38,9 @@ pub(super) fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
     let plan = walk(&args.paths, &wanted(args)).map_err(|error| Failure::usage(&error))?;
     let mut content = Vec::new();
     let files = plan.entries.iter().zip(&plan.sources).filter(|(entry, _)| entry.bytes() > 0);
-    for (_, source) in files {
+    for (entry, source) in files {
         let room = RECORDED - content.len();
-        let read = fs::File::open(source)
+        let read = open_listed(source, entry)
             .and_then(|file| file.take(room as u64).read_to_end(&mut content));
         read.map_err(|error| {
             Failure::because(format!("cannot read {}", source.display()), &error)
@@ -49,6 +49,11 @@ pub(super) fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
             output::complain(&format!("warning: only {} are recorded", bytes(RECORDED as u64)));
             break;
         }
+    }
+    if content.is_empty() {
+        return Err(Failure::saying("there is nothing to record: the files have no contents")
+            .into_usage()
+            .hint("name files or folders that have some"));
     }
     let rate = args.rate.unwrap_or(1e7);
     let arms = if args.codecs.is_empty() { Arm::usual() } else { args.codecs.clone() };

@@ -93,7 +93,7 @@ impl Session {
             Err(error) => return Err(SendError::Protocol(error.to_string())),
         }
         let seconds = (thread_seconds() - before).max(0.0);
-        self.report.cpu_seconds += seconds;
+        self.report.spend(used, seconds);
         let length = u32::try_from(packed.len()).unwrap_or(u32::MAX);
         Ok((Outcome { arm, extent, bytes, packed: length, seconds }, packed))
     }

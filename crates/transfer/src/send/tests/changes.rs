@@ -36,6 +36,46 @@ fn a_changed_mode_or_attribute_is_sent_without_the_content() {
     }
 }
 
+/// The fault of a review: a folder like /tmp became one in which all users could remove all files, and each run took
+/// the group of a shared folder away.
+#[test]
+fn a_folder_gets_its_sticky_bit_and_keeps_the_set_gid_bit_that_it_has_there() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir_all(top.join("shared")).unwrap();
+    fs::write(top.join("file"), "x").unwrap();
+    for (name, mode) in [("", 0o1777), ("shared", 0o2750), ("file", 0o1640)] {
+        fs::set_permissions(top.join(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let there = to.path().join("top");
+    let modes = || {
+        let paths = [there.clone(), there.join("shared"), there.join("file")];
+        paths.map(|path| path.metadata().unwrap().mode() & 0o7777)
+    };
+    let run = |trial: bool| {
+        let options = Options { trial, ..options() };
+        Forecast::of(&whole(from_ref(&top), to.path(), options).session).permissions
+    };
+    run(false);
+    assert_eq!(modes(), [0o1777, 0o750, 0o640]);
+    for (name, mode) in [("", 0o3777), ("shared", 0o2750)] {
+        fs::set_permissions(there.join(name), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    let set = [0o3777, 0o2750, 0o640];
+    if modes() != set {
+        println!("skipped: this user cannot set the bit in {}", to.path().display());
+        return;
+    }
+    assert_eq!(run(true), [""; 0]);
+    run(false);
+    assert_eq!(modes(), set);
+    fs::set_permissions(&top, PermissionsExt::from_mode(0o755)).unwrap();
+    fs::set_permissions(there.join("shared"), PermissionsExt::from_mode(0o2700)).unwrap();
+    assert_eq!(run(true), ["top", "top/shared"]);
+    run(false);
+    assert_eq!(modes(), [0o2755, 0o2750, 0o640]);
+}
+
 /// The fault of a review: what was removed here stayed there for ever.
 #[test]
 fn an_attribute_that_was_removed_here_goes_there() {

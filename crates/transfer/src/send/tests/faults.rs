@@ -20,7 +20,44 @@ fn a_file_that_ends_in_a_hole_and_changes_is_not_written() {
     assert!(both.sent.is_ok(), "{:?}", both.sent);
     let report = both.session.report();
     assert_eq!((both.session.receipt().unwrap().rejected_count, report.stale), (1, 1));
+    let counted = [report.rejected_bytes, report.acknowledged_bytes, report.hole_bytes];
+    assert_eq!(counted, [4 << 20, 0, 0]);
     assert!(contents(to.path()).is_empty(), "half of two states");
+}
+
+/// The fault of a review: to open the pipe waited for its other end, and no signal ended that.
+#[test]
+fn a_file_that_became_a_pipe_or_a_link_is_not_written_and_not_waited_for() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let top = from.path().join("top");
+    fs::create_dir(&top).unwrap();
+    for name in ["link", "pipe", "stays"] {
+        fs::write(top.join(name), text(1000, 8)).unwrap();
+    }
+    let outside = from.path().join("outside");
+    fs::write(&outside, text(1000, 9)).unwrap();
+    let plan = walk(from_ref(&top), &Wanted::default()).unwrap();
+    for name in ["link", "pipe"] {
+        fs::remove_file(top.join(name)).unwrap();
+    }
+    symlink(&outside, top.join("link")).unwrap();
+    rustix::fs::mkfifoat(rustix::fs::CWD, top.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    let both = sent(plan, to.path(), options(), usize::MAX);
+    assert!(both.sent.is_ok() && both.received.is_ok(), "{:?} {:?}", both.sent, both.received);
+    let report = both.session.report();
+    assert_eq!((both.session.receipt().unwrap().rejected_count, report.stale), (2, 2));
+    assert_eq!(contents(to.path()), [("top/stays".to_owned(), text(1000, 8))]);
+}
+
+/// What is named may be a link, and is followed.
+#[test]
+fn a_link_that_was_named_is_sent_as_what_it_leads_to() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::write(from.path().join("file"), text(1000, 8)).unwrap();
+    let link = from.path().join("link");
+    symlink("file", &link).unwrap();
+    whole(from_ref(&link), to.path(), options());
+    assert_eq!(contents(to.path()), [("link".to_owned(), text(1000, 8))]);
 }
 
 #[test]
@@ -37,6 +74,28 @@ fn what_was_begun_and_is_no_longer_here_leaves_nothing() {
     fs::remove_file(top.join("deep/big")).unwrap();
     whole(from_ref(&top), to.path(), options());
     assert_eq!(contents(from.path()), contents(to.path()));
+}
+
+/// What had arrived of it before is worth nothing either.
+#[test]
+fn a_file_that_changes_when_sending_goes_on_counts_as_rejected_whole() {
+    let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let path = from.path().join("big");
+    fs::write(&path, noise(900_000)).unwrap();
+    let options = || Options { block: Some(64 << 10), ..options() };
+    let cut = transfer(from_ref(&path), to.path(), options(), 500_000).session;
+    assert!(cut.report().acknowledged_bytes > 0, "{:?}", cut.report());
+    let plan = walk(from_ref(&path), &Wanted::default()).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    let both = sent(plan, to.path(), options(), usize::MAX);
+    assert!(both.sent.is_ok() && both.received.is_ok(), "{:?} {:?}", both.sent, both.received);
+    let report = both.session.report();
+    let sent: u64 = report.arms.iter().map(|totals| totals.bytes).sum();
+    assert!(sent < 900_000, "a part was there: {report:?}");
+    let counted = [report.had_bytes, report.acknowledged_bytes, report.rejected_bytes];
+    assert_eq!(counted, [0, 0, 900_000]);
+    assert!(contents(to.path()).is_empty());
 }
 
 /// What a reader says that waits until the writer has failed: a greeting, and then why the receiver ends.

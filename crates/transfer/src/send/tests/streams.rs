@@ -72,5 +72,5 @@ fn a_stream_that_cannot_be_written_is_not_read_and_counts_nothing() {
     assert_eq!((receipt.entries, receipt.rejected_count, receipt.bytes), (0, 1, 0));
     let text = summary(&both.session).text();
     assert!(text.starts_with("sent       0 B as 0 B in "), "{text}");
-    assert!(text.contains("today.tar: a folder has its name"), "{text}");
+    assert!(text.contains("today.tar: a folder has its name: name a file in it"), "{text}");
 }
