@@ -4,6 +4,8 @@
 import importlib.util
 import json
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 
@@ -116,6 +118,76 @@ def test_a_section_is_measured(program, monkeypatch):
     assert len(report["runs"]) == 2
 
 
+def test_times_are_numbers_of_seconds_or_text(program, monkeypatch):
+    monkeypatch.setenv("NIGHTWATT_PROGRAM", program)
+    report = nightwatt.run(["true"], idle=0.3, interval=0.05)
+    assert report["runs"] and report["idle_s"] == 0.3
+    with nightwatt.Meter(interval="50ms") as meter:
+        pass
+    assert meter.report["channels"]
+    for idle in (0, -1, 0.0001, float("nan"), float("inf")):
+        with pytest.raises(nightwatt.UsageError, match="`idle` cannot be"):
+            nightwatt.run(["true"], idle=idle)
+    with pytest.raises(nightwatt.UsageError, match="`interval` is not a time"):
+        nightwatt.run(["true"], interval=[1])
+
+
+def test_a_command_is_a_list_with_something_in_it():
+    for command in ("ls -l", b"ls", pathlib.Path("ls"), 7, ["ls", 7], [None]):
+        with pytest.raises(nightwatt.UsageError, match="is not a list"):
+            nightwatt.run(command)
+    with pytest.raises(nightwatt.UsageError, match="there is no command"):
+        nightwatt.run([])
+
+
+def test_a_program_that_is_not_nightwatt_is_an_error(tmp_path, monkeypatch):
+    text = tmp_path / "text"
+    text.write_text("not a program")
+    for program, cause in ((tmp_path / "missing", "cannot start"), (text, "cannot start"), ("true", "wrote no report")):
+        monkeypatch.setenv("NIGHTWATT_PROGRAM", str(program))
+        with pytest.raises(nightwatt.Error, match=cause) as raised:
+            nightwatt.run(["true"])
+        assert "NIGHTWATT_PROGRAM" in raised.value.hint
+        with pytest.raises(nightwatt.Error, match=cause):
+            with nightwatt.Meter():
+                pytest.fail("there is no such program")
+
+
+def test_what_a_command_prints_need_not_be_text(program, monkeypatch, capsys):
+    monkeypatch.setenv("NIGHTWATT_PROGRAM", program)
+    code = "import os; os.write(2, bytes([255, 254]))"
+    assert nightwatt.run([sys.executable, "-c", code])["runs"]
+    assert "\ufffd" in capsys.readouterr().err
+
+
+def test_an_interrupted_meter_leaves_no_program_behind(tmp_path, monkeypatch):
+    started = []
+
+    class Output:
+        def readline(self):
+            raise KeyboardInterrupt
+
+        def close(self):
+            pass
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            self.stdout.close()
+            self.stdout = Output()
+            started.append(self)
+
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("NIGHTWATT_PROGRAM", str(program))
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        with nightwatt.Meter():
+            pytest.fail("it began")
+    assert [process.returncode for process in started] == [-signal.SIGTERM]
+
+
 def test_errors_of_meters_are_exceptions(program, monkeypatch):
     monkeypatch.setenv("NIGHTWATT_PROGRAM", program)
     with pytest.raises(nightwatt.Error, match="nonsense"):
@@ -139,6 +211,9 @@ def test_the_magic_measures_a_cell(program, monkeypatch, capsys):
     assert shell.user_ns["answer"] == 42
     printed = capsys.readouterr().out
     assert " J ± " in printed and ("modelled" in printed or "measured" in printed)
+    with pytest.raises(ZeroDivisionError):
+        shell.run_cell_magic("energy", "", "1 / 0")
+    assert " J ± " in capsys.readouterr().out
 
 
 def test_figures_are_rounded_to_what_is_known():
