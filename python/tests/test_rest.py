@@ -48,6 +48,11 @@ def test_time_does_not_go_back():
             policy.observe(at)
     with pytest.raises(ValueError, match="choose `human`"):
         policy.observe(11.0, kind="cat")
+    for start in (float("nan"), float("inf"), "now"):
+        with pytest.raises(nightwatt.UsageError, match="`start`"):
+            nightwatt.policy.sleep_policy(start=start)
+    with pytest.raises(nightwatt.UsageError, match="`utc_offset`"):
+        nightwatt.policy.sleep_policy(utc_offset=1 << 40)
 
 
 PLAN = """
@@ -246,6 +251,7 @@ def test_every_name_is_there():
     for name in nightwatt.__all__:
         assert getattr(nightwatt, name) is not None
     assert nightwatt.__version__.count(".") == 2
+    assert {"analyze", "dask", "policy", "stats", "jupyter"} <= set(dir(nightwatt))
     with pytest.raises(AttributeError, match="nonsense"):
         nightwatt.nonsense
 
