@@ -5,6 +5,8 @@ import math
 
 from ._program import Meter
 
+__all__ = ["described", "energy", "load_ipython_extension"]
+
 
 def energy(line, cell, shell):
     """Runs a cell, prints what it used, and raises what it raised. ``line`` names meters: ``%%energy rapl``."""
