@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Many logs, many sites, many scenarios: on the cores and machines of a Dask cluster.
 
-Without a cluster (``dask.distributed.Client``), Dask's own schedulers run the tasks on this machine. A task that is lost
-with its worker runs again on another. Each worker needs this package, in the same version.
+Without a cluster (``dask.distributed.Client``), Dask's own schedulers run the tasks on this machine. A task that is
+lost with its worker runs again on another. Each worker needs this package, in the same version.
 
 The unit of work is a file (or a block of a plain file) for `summarize`, whose figures are those of one machine to the
 last digit, and a site for `analyze`: policies follow a site's requests in the order of time.
@@ -72,7 +72,7 @@ def _is_pattern(url):
 
 
 def _files(urls, storage_options):
-    """What patterns stand for, in order. What is no pattern is taken as it is: its task finds out whether it is there."""
+    """What patterns stand for, in order. What is no pattern stays as it is: its task finds out whether it is there."""
     _, fsspec = _dask()
     files = []
     for url in _as_list(urls):
@@ -257,7 +257,7 @@ def _with(scenario, point):
 def _point(urls, point, scenario, options):
     analysis = _analyze_here(urls, scenario=_with(scenario, point), progress=False, **options)
     figures = analysis.figures
-    return {**point, **figures["policies"][figures["default_policy"]]}
+    return {**point, **figures["policies"][figures["default_policy"]]}, analysis.policies.units
 
 
 def _axes(grid, options):
@@ -319,5 +319,8 @@ def sweep(urls, grid, *, scenario=None, storage_options=None, **options):
     task = dask.delayed(_point, pure=True)
     options = {**options, "storage_options": storage_options}
     urls = _files(urls, storage_options)
-    rows = _computed([task(urls, point, scenario, options) for point in points])
-    return _native.Table({name: _column([row[name] for row in rows]) for name in rows[0]})
+    found = _computed([task(urls, point, scenario, options) for point in points])
+    rows = [row for row, _ in found]
+    # A currency may vary.
+    units = dict(set.intersection(*(set(units.items()) for _, units in found)))
+    return _native.Table({name: _column([row[name] for row in rows]) for name in rows[0]}, units)

@@ -49,6 +49,16 @@ def test_duckdb_queries_a_table(log):
     assert best[1] == max(columns["saving"])
 
 
+def test_a_table_is_made_of_lists():
+    lists = {"flag": [True, False], "count": [1, 2], "watts": [1.5, None], "name": ["a", None]}
+    table = nightwatt.Table(lists, {"watts": "W", "count": "1"})
+    assert table.to_pydict() == lists and table.to_pydict()["flag"][0] is True
+    assert table.units == {"watts": "W", "count": "1"}
+    assert nightwatt.Table({"nothing": []}).to_pydict() == {"nothing": []}
+    pyarrow = pytest.importorskip("pyarrow")
+    assert pyarrow.table(table).schema.field("flag").type == pyarrow.bool_()
+
+
 def test_an_unread_stream_is_released(log):
     table = nightwatt.analyze(log).policies
     for _ in range(1000):

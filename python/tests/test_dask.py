@@ -230,4 +230,8 @@ def test_a_sweep_has_columns_for_any_value(logs):
     assert of_numpy == nightwatt.dask.sweep(path, {"server.on_w": [30, 90]}).to_pydict()
     structured = nightwatt.dask.sweep(path, {"server": [{"on_w": 50.0}]}).to_pydict()
     assert structured["server"] == ['{"on_w": 50.0}']
+    flags = nightwatt.dask.sweep(path, {"sla.enabled": [True, False]})
+    assert flags.to_pydict()["sla.enabled"] == [True, False]
+    assert all(type(value) is bool for value in flags.to_pydict()["sla.enabled"])
+    assert flags.units == nightwatt.analyze(path).policies.units
     assert structured["energy_j"] == nightwatt.dask.sweep(path, {"server.on_w": [50.0]}).to_pydict()["energy_j"]

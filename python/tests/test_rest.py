@@ -101,6 +101,12 @@ def test_intervals_are_scipys():
     assert (low, high) == (pytest.approx(11.77166, abs=1e-5), pytest.approx(12.50834, abs=1e-5))
     assert nightwatt.stats.mean_interval([1.0]) is None
     assert nightwatt.stats.bootstrap_interval([1.0]) is None
+    for values in ([1.0, float("nan")], [float("inf"), 1.0]):
+        with pytest.raises(nightwatt.UsageError, match="`values` cannot contain"):
+            nightwatt.stats.bootstrap_interval(values)
+    for resamples in (0, 1, 1 << 40):
+        with pytest.raises(nightwatt.UsageError, match="`resamples` cannot be"):
+            nightwatt.stats.bootstrap_interval([1.0, 2.0], resamples=resamples)
     low, high = nightwatt.stats.bootstrap_interval([1.0, 2.0, 3.0, 4.0])
     assert 1.0 <= low < 2.5 < high <= 4.0
     # Fieller's interval is exact where the values below do not vary: that of the mean above.
