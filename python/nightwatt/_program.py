@@ -81,9 +81,17 @@ def _failure(program, status, printed):
     return (UsageError if status == 2 else Error)(what, causes, hint)
 
 
+def _names(meters):
+    names = [meters] if isinstance(meters, str) or not hasattr(meters, "__iter__") else list(meters)
+    for name in names:
+        if not isinstance(name, str):
+            raise UsageError(f"a meter is not named by text: {name!r}", hint="`nightwatt meters` lists them")
+    return names
+
+
 def _command(output, meters, interval, idle, repeat=1, warm_up=0):
     command = [_program(), "run", "--json", "-o", output]
-    for meter in [meters] if isinstance(meters, str) else meters:
+    for meter in _names(meters):
         command += ["-m", meter]
     if interval is not None:
         command += ["-I", _time("interval", interval)]

@@ -149,6 +149,9 @@ def test_a_command_is_a_list_with_something_in_it():
             nightwatt.run(command)
     with pytest.raises(nightwatt.UsageError, match="there is no command"):
         nightwatt.run([])
+    for meters in (7, None, ["rapl", 7]):
+        with pytest.raises(nightwatt.UsageError, match="a meter is not named by text"):
+            nightwatt.run(["true"], meters=meters)
 
 
 def test_a_program_that_is_not_nightwatt_is_an_error(tmp_path, monkeypatch):
