@@ -17,6 +17,8 @@ import sys
 STUBS = pathlib.Path(__file__).resolve().parent.parent / "nightwatt"
 PAGE = STUBS.parent.parent / "docs" / "python-reference.md"
 MODULES = ("nightwatt", "nightwatt.policy", "nightwatt.dask", "nightwatt.stats", "nightwatt.jupyter")
+# Classes whose objects functions make.
+MADE = ("SleepPolicy",)
 ALIAS = re.compile(r"\b_[A-Z]\w*")
 HEAD = """# Python reference
 
@@ -67,6 +69,7 @@ def entry(text, node, owner):
         parts.append(f"```python\n{signature(text, node)}\n```")
     else:
         made = [it for it in node.body if getattr(it, "name", "") in ("__init__", "__new__")]
+        made = [] if node.name in MADE else made
         shown = [signature(text, it, node.name).rsplit(" -> ", 1)[0] for it in made]
         parts += [f"```python\n{it}\n```" for it in shown]
     parts.append(prose(thing))
@@ -92,6 +95,8 @@ def section(module):
             parts.append(entry(text, node, owner))
     assigned = [it for it in (*natives.body, *tree.body) if isinstance(it, ast.Assign)]
     aliases = {it.targets[0].id: ast.unparse(it) for it in assigned}
+    shapes = [it for it in natives.body if isinstance(it, ast.ClassDef) and it.name.startswith("_")]
+    aliases |= {it.name: ast.get_source_segment(native, it) for it in shapes}
     used = set(ALIAS.findall("\n".join(parts)))
     used |= {name for it in used & aliases.keys() for name in ALIAS.findall(aliases[it])}
     shown = [alias for name, alias in aliases.items() if name in used]

@@ -56,7 +56,7 @@ def __getattr__(name):
 
 
 def __dir__():
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_MODULES, "__version__"})
 
 
 def load_ipython_extension(shell):

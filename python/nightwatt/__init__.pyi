@@ -12,6 +12,25 @@ from ._native import Fleet as Fleet
 from ._native import Summary as Summary
 from ._native import Table as Table
 
+__all__ = [
+    "begin",
+    "caliper",
+    "end",
+    "Analysis",
+    "Fleet",
+    "Summary",
+    "Table",
+    "analyze",
+    "fleet",
+    "summarize",
+    "run",
+    "Meter",
+    "Error",
+    "UsageError",
+    "NotFoundError",
+    "DeniedError",
+]
+
 __version__: str
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -3,19 +3,34 @@
 
 import json
 import os
+from collections.abc import Mapping
 
 from . import _native
+from ._arguments import U32_MAX, flags, plain, text, whole
+from ._errors import UsageError
 from ._inputs import opened
 from ._progress import reporting
 
 
 def _scenario(scenario, policy, sla):
+    text(policy=policy)
+    flags(sla=sla)
     args = {"path": None, "json": None, "policy": policy, "sla": sla}
     if isinstance(scenario, (str, os.PathLike)):
         args["path"] = os.fspath(scenario)
+    elif isinstance(scenario, Mapping):
+        args["json"] = json.dumps(plain(scenario, "scenario"))
     elif scenario is not None:
-        args["json"] = json.dumps(scenario)
+        raise UsageError(
+            f"`scenario` is neither a file nor a dict: {scenario!r:.100}",
+            hint="name a TOML file, or write its content as a dict",
+        )
     return args
+
+
+def _reading(**reading):
+    text(**reading)
+    return reading
 
 
 def analyze(
@@ -40,8 +55,11 @@ def analyze(
     ``progress`` is ``True``, ``False``, a function of ``(done, total, requests)``, or ``None``: a bar where there is
     tqdm and somewhere to show it.
     """
-    reading = {"format": format, "log_format": log_format, "client_from": client_from}
+    reading = _reading(format=format, log_format=log_format, client_from=client_from)
     scenario = _scenario(scenario, policy, sla)
+    flags(show_addresses=show_addresses)
+    if days is not None:
+        days = whole("days", days, 1, U32_MAX)
     with opened(logs, storage_options) as files, reporting(progress) as report:
         return _native.analyze(files, reading, days, scenario, show_addresses, report)
 
@@ -55,7 +73,7 @@ def summarize(
     can be read in pieces and on many machines. Gaps are known if the pieces do not overlap in time by more than a
     minute.
     """
-    reading = {"format": format, "log_format": log_format, "client_from": client_from}
+    reading = _reading(format=format, log_format=log_format, client_from=client_from)
     with opened(logs, storage_options) as files, reporting(progress) as report:
         return _native.summarize(files, reading, report)
 
@@ -65,6 +83,8 @@ def fleet(plan, *, progress=None):
 
     ``plan`` is a file, or the text of one.
     """
+    if not isinstance(plan, (str, os.PathLike)):
+        raise UsageError(f"`plan` is neither a file nor text: {plan!r:.100}")
     if isinstance(plan, str) and "\n" in plan:
         name, text, folder = "<plan>", plan, os.getcwd()
     else:

@@ -2,33 +2,67 @@
 """Logs as the native half reads them: files. Bytes and what fsspec opens become files of this process."""
 
 import contextlib
+import errno
 import os
 import threading
+from collections.abc import Mapping
 
-from ._errors import DeniedError, Error, NotFoundError
+from ._errors import DeniedError, Error, NotFoundError, UsageError
 
 _PART = 1 << 20
+_BYTES = (bytes, bytearray, memoryview)
+_HINT = "name a path or a URL, or give the content of a log as bytes, or a list of them"
+
+
+class Part:
+    """Content of a log, and what to call it."""
+
+    def __init__(self, content, name):
+        self.content, self.name = content, name
+
+
+_LOG = (str, os.PathLike, *_BYTES, Part)
 
 
 def _is_url(log):
     return isinstance(log, str) and "://" in log
 
 
+def _check_log(log):
+    if isinstance(log, _LOG):
+        return
+    hint = _HINT
+    if hasattr(log, "read"):
+        hint = "give its path, or its content as bytes: `file.read()` of a file opened with mode `rb`"
+    raise UsageError(f"a {type(log).__name__} is not a log: {log!r:.100}", hint=hint)
+
+
 def _as_list(logs):
-    if isinstance(logs, (str, bytes, bytearray, memoryview, os.PathLike)):
+    if isinstance(logs, _LOG):
         return [logs]
-    return list(logs)
+    if hasattr(logs, "read") or isinstance(logs, Mapping) or not hasattr(logs, "__iter__"):
+        _check_log(logs)
+    logs = list(logs)
+    for log in logs:
+        _check_log(log)
+    if not logs:
+        raise UsageError("there is no log", hint="name files, or patterns as `s3://bucket/logs/*.gz`")
+    return logs
 
 
 def _cannot_open(url, error):
-    kind = Error
+    if isinstance(error, Error):
+        return error
+    kind, hint = Error, "check the address and its permissions"
     if isinstance(error, FileNotFoundError):
         kind = NotFoundError
     elif isinstance(error, PermissionError):
         kind = DeniedError
-    return kind(
-        f"cannot open log {url}", [str(error) or repr(error)], "check the address and its permissions"
-    )
+    elif isinstance(error, ImportError):
+        hint = "install the package for such addresses: `pip install s3fs` for `s3://`"
+    elif isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        hint = "add up summaries of fewer logs, or permit more open files: `ulimit -n 65536`"
+    return kind(f"cannot open log {url}", [str(error) or repr(error)], hint)
 
 
 class _Stream:
@@ -46,7 +80,11 @@ class _Stream:
             self.source = fsspec.open(url, "rb", **options).open()
         except Exception as error:  # Each file system has exceptions of its own.
             raise _cannot_open(url, error) from error
-        self.end, self.mouth = os.pipe()
+        try:
+            self.end, self.mouth = os.pipe()
+        except OSError as error:
+            self.source.close()
+            raise _cannot_open(url, error) from error
         self.path = f"/proc/self/fd/{self.end}"
         self.thread = threading.Thread(target=self._fill, name=f"nightwatt: {url}", daemon=True)
         self.thread.start()
@@ -72,19 +110,34 @@ class _Stream:
             self.thread.join()
 
 
+def _of_memory(part):
+    """A file without a name that has this content."""
+    try:
+        file = os.fdopen(os.memfd_create("nightwatt-log"), "wb")
+    except OSError as error:
+        raise _cannot_open(part.name, error) from error
+    try:
+        file.write(part.content)
+        file.flush()
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
 @contextlib.contextmanager
 def opened(logs, storage_options=None):
     """Pairs of a path, and of a name if that is not the path."""
     files, streams = [], []
     with contextlib.ExitStack() as stack:
         for log in _as_list(logs):
-            if isinstance(log, (bytes, bytearray, memoryview)):
-                file = stack.enter_context(os.fdopen(os.memfd_create("nightwatt-log"), "wb"))
-                file.write(log)
-                file.flush()
-                files.append((f"/proc/self/fd/{file.fileno()}", "<bytes>"))
+            if isinstance(log, _BYTES):
+                log = Part(log, "<bytes>")
+            if isinstance(log, Part):
+                file = stack.enter_context(_of_memory(log))
+                files.append((f"/proc/self/fd/{file.fileno()}", log.name))
             elif _is_url(log):
-                stream = _Stream(log, storage_options or {})
+                stream = _Stream(log, dict(storage_options or {}))
                 streams.append(stream)
                 stack.callback(stream.close)
                 files.append((stream.path, log))

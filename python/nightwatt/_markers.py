@@ -41,7 +41,7 @@ _NEVER = memoryview(bytearray(32)).cast("I")
 
 _words = _FIRST
 _lock = threading.Lock()
-_numbers = {}
+_numbers: dict[str, int] = {}
 _process = None
 _reader_of_parent = ""
 _local = threading.local()

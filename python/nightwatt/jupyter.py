@@ -5,17 +5,19 @@ import math
 
 from ._program import Meter
 
+__all__ = ["described", "energy", "load_ipython_extension"]
+
 
 def energy(line, cell, shell):
-    """Runs a cell and prints what it used. ``line`` names meters: ``%%energy rapl``."""
+    """Runs a cell, prints what it used, and raises what it raised. ``line`` names meters: ``%%energy rapl``."""
     with Meter(*line.split()) as meter:
         result = shell.run_cell(cell)
     for channel in meter.report["channels"]:
         print(described(channel))
     for warning in meter.report["warnings"]:
         print(f"warning: {warning}")
-    # The cell's own traceback is shown already.
-    return None if result.success else result
+    # A notebook that runs by itself ends at a cell that failed.
+    result.raise_error()
 
 
 def described(channel):

@@ -5,7 +5,9 @@ import _thread
 import json
 import os
 import pickle
+import re
 import subprocess
+import sys
 import threading
 
 import nightwatt
@@ -45,6 +47,16 @@ def test_duckdb_queries_a_table(log):
     best = duckdb.sql("select policy, saving from policies order by saving desc limit 1").fetchall()[0]
     columns = policies.to_pydict()
     assert best[1] == max(columns["saving"])
+
+
+def test_a_table_is_made_of_lists():
+    lists = {"flag": [True, False], "count": [1, 2], "watts": [1.5, None], "name": ["a", None]}
+    table = nightwatt.Table(lists, {"watts": "W", "count": "1"})
+    assert table.to_pydict() == lists and table.to_pydict()["flag"][0] is True
+    assert table.units == {"watts": "W", "count": "1"}
+    assert nightwatt.Table({"nothing": []}).to_pydict() == {"nothing": []}
+    pyarrow = pytest.importorskip("pyarrow")
+    assert pyarrow.table(table).schema.field("flag").type == pyarrow.bool_()
 
 
 def test_an_unread_stream_is_released(log):
@@ -107,6 +119,71 @@ def test_a_scenario_is_a_dict_or_a_file(tmp_path, log):
     assert default.policies.to_pydict() != of_dict.policies.to_pydict()
     without = nightwatt.analyze(log, policy="timeout 5m", sla=False)
     assert without.figures["scenario"]["sla"]["enabled"] is False
+
+
+def test_wrong_arguments_are_named(log):
+    for name, value, words in (
+        ("format", 3, "`format` is not text: 3"),
+        ("log_format", b"x", "`log_format` is not text"),
+        ("client_from", 3, "`client_from` is not text"),
+        ("policy", 3, "`policy` is not text"),
+        ("sla", "no", "`sla` is not True or False"),
+        ("show_addresses", 1, "`show_addresses` is not True or False"),
+        ("days", 0, "`days` cannot be 0"),
+        ("days", -1, "`days` cannot be -1"),
+        ("days", 1 << 32, "`days` cannot be 4294967296"),
+        ("days", 1.5, "`days` is not a whole number"),
+        ("scenario", [1], "`scenario` is neither a file nor a dict"),
+        ("scenario", {"server": {"on_w": float("nan")}}, "`scenario.server.on_w` cannot be nan"),
+        ("scenario", {"server": {"on_w": float("inf")}}, "`scenario.server.on_w` cannot be inf"),
+        ("scenario", {"server": {"on_w": object()}}, "`scenario.server.on_w` cannot be of the type object"),
+        ("scenario", {"server": {3: 4}}, "a key of `scenario.server` is not text: 3"),
+    ):
+        with pytest.raises(nightwatt.UsageError, match=re.escape(words)):
+            nightwatt.analyze(log, **{name: value})
+    with pytest.raises(nightwatt.UsageError, match="`plan` is neither a file nor text"):
+        nightwatt.fleet(3)
+
+
+def test_numbers_of_numpy_are_numbers(log):
+    numpy = pytest.importorskip("numpy")
+    server = {"on_w": numpy.int64(100), "off_w": numpy.float32(2.0)}
+    sla = {"enabled": numpy.bool_(False)}
+    of_numpy = nightwatt.analyze(log, scenario={"server": server, "sla": sla}, days=numpy.int64(2))
+    plain = nightwatt.analyze(
+        log, scenario={"server": {"on_w": 100, "off_w": 2.0}, "sla": {"enabled": False}}, days=2
+    )
+    assert of_numpy.figures["scenario"] == plain.figures["scenario"]
+    assert of_numpy.policies.to_pydict() == plain.policies.to_pydict()
+
+
+def test_what_is_no_log_is_refused(log):
+    with open(log, "rb") as file:
+        for logs in (file, [file]):
+            with pytest.raises(nightwatt.UsageError, match="is not a log") as raised:
+                nightwatt.analyze(logs)
+            assert "content as bytes" in raised.value.hint
+    for logs in ({log: 1}, None, 7, [None], [[log]], [log, 7]):
+        for function in (nightwatt.analyze, nightwatt.summarize):
+            with pytest.raises(nightwatt.UsageError, match="is not a log"):
+                function(logs)
+    for function in (nightwatt.analyze, nightwatt.summarize):
+        with pytest.raises(nightwatt.UsageError, match="there is no log"):
+            function([])
+
+
+def test_too_many_open_files_are_an_error_with_a_hint(log):
+    code = """
+import resource, sys, nightwatt
+text = open(sys.argv[1], "rb").read()
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+try:
+    nightwatt.summarize([text] * 100)
+except nightwatt.Error as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code, log], check=True, capture_output=True, text=True)
+    assert "cannot open log <bytes>" in done.stdout and "ulimit -n" in done.stdout, done.stdout
 
 
 def test_tables_are_those_of_csv(log, tmp_path, program):

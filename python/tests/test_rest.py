@@ -4,6 +4,8 @@
 import importlib.util
 import json
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 
@@ -46,6 +48,11 @@ def test_time_does_not_go_back():
             policy.observe(at)
     with pytest.raises(ValueError, match="choose `human`"):
         policy.observe(11.0, kind="cat")
+    for start in (float("nan"), float("inf"), "now"):
+        with pytest.raises(nightwatt.UsageError, match="`start`"):
+            nightwatt.policy.sleep_policy(start=start)
+    with pytest.raises(nightwatt.UsageError, match="`utc_offset`"):
+        nightwatt.policy.sleep_policy(utc_offset=1 << 40)
 
 
 PLAN = """
@@ -94,6 +101,12 @@ def test_intervals_are_scipys():
     assert (low, high) == (pytest.approx(11.77166, abs=1e-5), pytest.approx(12.50834, abs=1e-5))
     assert nightwatt.stats.mean_interval([1.0]) is None
     assert nightwatt.stats.bootstrap_interval([1.0]) is None
+    for values in ([1.0, float("nan")], [float("inf"), 1.0]):
+        with pytest.raises(nightwatt.UsageError, match="`values` cannot contain"):
+            nightwatt.stats.bootstrap_interval(values)
+    for resamples in (0, 1, 1 << 40):
+        with pytest.raises(nightwatt.UsageError, match="`resamples` cannot be"):
+            nightwatt.stats.bootstrap_interval([1.0, 2.0], resamples=resamples)
     low, high = nightwatt.stats.bootstrap_interval([1.0, 2.0, 3.0, 4.0])
     assert 1.0 <= low < 2.5 < high <= 4.0
     # Fieller's interval is exact where the values below do not vary: that of the mean above.
@@ -114,6 +127,79 @@ def test_a_section_is_measured(program, monkeypatch):
     assert channel["joules"]["mean"] > 0 and channel["provenance"]["kind"] in ("measured", "modelled")
     report = nightwatt.run([sys.executable, "-c", ""], repeat=2)
     assert len(report["runs"]) == 2
+
+
+def test_times_are_numbers_of_seconds_or_text(program, monkeypatch):
+    monkeypatch.setenv("NIGHTWATT_PROGRAM", program)
+    report = nightwatt.run(["true"], idle=0.3, interval=0.05)
+    assert report["runs"] and report["idle_s"] == 0.3
+    with nightwatt.Meter(interval="50ms") as meter:
+        pass
+    assert meter.report["channels"]
+    for idle in (0, -1, 0.0001, float("nan"), float("inf")):
+        with pytest.raises(nightwatt.UsageError, match="`idle` cannot be"):
+            nightwatt.run(["true"], idle=idle)
+    with pytest.raises(nightwatt.UsageError, match="`interval` is not a time"):
+        nightwatt.run(["true"], interval=[1])
+
+
+def test_a_command_is_a_list_with_something_in_it():
+    for command in ("ls -l", b"ls", pathlib.Path("ls"), 7, ["ls", 7], [None]):
+        with pytest.raises(nightwatt.UsageError, match="is not a list"):
+            nightwatt.run(command)
+    with pytest.raises(nightwatt.UsageError, match="there is no command"):
+        nightwatt.run([])
+    for meters in (7, None, ["rapl", 7]):
+        with pytest.raises(nightwatt.UsageError, match="a meter is not named by text"):
+            nightwatt.run(["true"], meters=meters)
+
+
+def test_a_program_that_is_not_nightwatt_is_an_error(tmp_path, monkeypatch):
+    text = tmp_path / "text"
+    text.write_text("not a program")
+    for program, cause in ((tmp_path / "missing", "cannot start"), (text, "cannot start"), ("true", "wrote no report")):
+        monkeypatch.setenv("NIGHTWATT_PROGRAM", str(program))
+        with pytest.raises(nightwatt.Error, match=cause) as raised:
+            nightwatt.run(["true"])
+        assert "NIGHTWATT_PROGRAM" in raised.value.hint
+        with pytest.raises(nightwatt.Error, match=cause):
+            with nightwatt.Meter():
+                pytest.fail("there is no such program")
+
+
+def test_what_a_command_prints_need_not_be_text(program, monkeypatch, capsys):
+    monkeypatch.setenv("NIGHTWATT_PROGRAM", program)
+    code = "import os; os.write(2, bytes([255, 254]))"
+    assert nightwatt.run([sys.executable, "-c", code])["runs"]
+    assert "\ufffd" in capsys.readouterr().err
+
+
+def test_an_interrupted_meter_leaves_no_program_behind(tmp_path, monkeypatch):
+    started = []
+
+    class Output:
+        def readline(self):
+            raise KeyboardInterrupt
+
+        def close(self):
+            pass
+
+    class Interrupted(subprocess.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            self.stdout.close()
+            self.stdout = Output()
+            started.append(self)
+
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("NIGHTWATT_PROGRAM", str(program))
+    monkeypatch.setattr(subprocess, "Popen", Interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        with nightwatt.Meter():
+            pytest.fail("it began")
+    assert [process.returncode for process in started] == [-signal.SIGTERM]
 
 
 def test_errors_of_meters_are_exceptions(program, monkeypatch):
@@ -139,6 +225,9 @@ def test_the_magic_measures_a_cell(program, monkeypatch, capsys):
     assert shell.user_ns["answer"] == 42
     printed = capsys.readouterr().out
     assert " J ± " in printed and ("modelled" in printed or "measured" in printed)
+    with pytest.raises(ZeroDivisionError):
+        shell.run_cell_magic("energy", "", "1 / 0")
+    assert " J ± " in capsys.readouterr().out
 
 
 def test_figures_are_rounded_to_what_is_known():
@@ -171,6 +260,7 @@ def test_every_name_is_there():
     for name in nightwatt.__all__:
         assert getattr(nightwatt, name) is not None
     assert nightwatt.__version__.count(".") == 2
+    assert {"analyze", "dask", "policy", "stats", "jupyter"} <= set(dir(nightwatt))
     with pytest.raises(AttributeError, match="nonsense"):
         nightwatt.nonsense
 

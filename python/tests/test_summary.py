@@ -106,6 +106,18 @@ def test_urls_are_logs(days):
     assert raised.value.hint
 
 
+def test_a_package_that_is_missing_for_a_url_is_named(monkeypatch):
+    fsspec = pytest.importorskip("fsspec")
+
+    def no_package(*_, **__):
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr(fsspec, "open", no_package)
+    with pytest.raises(nightwatt.Error, match="Install s3fs") as raised:
+        nightwatt.summarize("s3://bucket/log")
+    assert "pip install s3fs" in raised.value.hint
+
+
 def test_a_url_that_breaks_off_is_an_error(days, monkeypatch):
     fsspec = pytest.importorskip("fsspec")
     files = fsspec.filesystem("memory")

@@ -1,5 +1,7 @@
 //! `nightwatt.stats`: the intervals of `compare`.
 
+use std::ops::RangeInclusive;
+
 use nightwatt_energy::stats::bootstrap;
 use nightwatt_energy::stats::distribution::student_t;
 use nightwatt_energy::stats::intervals::{self, Interval, LEVEL};
@@ -11,6 +13,9 @@ use pyo3::prelude::*;
 use crate::failure::{Kind, raised};
 
 type Ends = Option<(f64, f64)>;
+
+/// How many resamples a bootstrap may have: it ends neither early nor at Ctrl-C.
+const RESAMPLES: RangeInclusive<usize> = 2..=1_000_000;
 
 fn ends(interval: Option<Interval>) -> Ends {
     interval.map(|Interval { low, high }| (low, high))
@@ -30,8 +35,18 @@ pub(crate) fn bootstrap_interval(
     values: Vec<f64>,
     resamples: usize,
     seed: u64,
-) -> Ends {
-    ends(py.detach(|| bootstrap::of_mean(&values, resamples, seed)))
+) -> PyResult<Ends> {
+    if let Some(value) = values.iter().find(|value| !value.is_finite()) {
+        let what = format!("`values` cannot contain {value}");
+        return Err(raised(py, Kind::Usage, &Explained::saying(what)));
+    }
+    if !RESAMPLES.contains(&resamples) {
+        let what = format!("`resamples` cannot be {resamples}");
+        let hint = format!("write a number from {} to {}", RESAMPLES.start(), RESAMPLES.end());
+        let explained = Explained::saying(what).maybe_hint(Some(&hint));
+        return Err(raised(py, Kind::Usage, &explained));
+    }
+    Ok(ends(py.detach(|| bootstrap::of_mean(&values, resamples, seed))))
 }
 
 /// The ratio of two means, and its 95 % interval. The first of `above` belongs to the first of `below`, and so on.

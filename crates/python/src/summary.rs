@@ -130,7 +130,8 @@ impl Summary {
         self.0.warnings.iter().cloned().collect()
     }
 
-    /// All figures, under the names of `nightwatt analyze --json`.
+    /// All figures, as a dict with the names of `nightwatt analyze --json`, except that `gaps` is its `gaps.all`,
+    /// `hours_of_day` and `hours_of_week` are in its `hours`, and `first` and `last` are in milliseconds since 1970.
     #[getter]
     fn figures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let of = &self.0;

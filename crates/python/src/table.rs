@@ -8,7 +8,8 @@ use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, UInt64Type};
 use arrow_array::{
-    Array, ArrayRef, Float64Array, RecordBatch, RecordBatchIterator, StringArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, RecordBatchIterator, StringArray,
+    UInt64Array,
 };
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema};
@@ -30,16 +31,22 @@ pub(crate) struct Table {
 
 #[pymethods]
 impl Table {
-    /// A table of lists of text, of numbers, or of whole numbers from 0; `None` is a value that is missing.
+    /// A table of lists of text, of numbers, of whole numbers from 0, or of booleans; `None` is a text or a number that
+    /// is missing. `units` has the units of columns, by their names.
     #[new]
-    fn new(columns: &Bound<'_, PyDict>) -> PyResult<Self> {
+    #[pyo3(signature = (columns, units=None))]
+    fn new(columns: &Bound<'_, PyDict>, units: Option<HashMap<String, String>>) -> PyResult<Self> {
+        let units = units.unwrap_or_default();
         let mut table = Columns::default();
         for (name, values) in columns.iter() {
             let name: String = name.extract()?;
-            table = if let Ok(values) = values.extract::<Vec<u64>>() {
-                table.counts(&name, values.into_iter())
+            let unit = units.get(&name).map_or("", String::as_str);
+            table = if let Some(values) = booleans(&values) {
+                table.push(&name, unit, Arc::new(BooleanArray::from(values)))
+            } else if let Ok(values) = values.extract::<Vec<u64>>() {
+                table.push(&name, unit, Arc::new(UInt64Array::from(values)))
             } else if let Ok(values) = values.extract::<Vec<Option<f64>>>() {
-                table.numbers(&name, "", values.into_iter())
+                table.numbers(&name, unit, values.into_iter())
             } else {
                 table.text(&name, values.extract::<Vec<Option<String>>>()?.into_iter())
             };
@@ -100,11 +107,17 @@ impl Table {
     }
 }
 
+/// Booleans, if a list is one of them. An empty one is of any type.
+fn booleans(values: &Bound<'_, PyAny>) -> Option<Vec<bool>> {
+    values.extract::<Vec<bool>>().ok().filter(|values| !values.is_empty())
+}
+
 fn values<'py>(py: Python<'py>, column: &ArrayRef) -> PyResult<Bound<'py, PyList>> {
     let list = PyList::empty(py);
     for row in 0..column.len() {
         let value = match column.data_type() {
             _ if column.is_null(row) => py.None().into_bound(py),
+            DataType::Boolean => column.as_boolean().value(row).into_bound_py_any(py)?,
             DataType::Float64 => {
                 column.as_primitive::<Float64Type>().value(row).into_bound_py_any(py)?
             }
