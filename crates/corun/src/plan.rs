@@ -93,7 +93,10 @@ impl RunsFile {
         let Self { least, most, precision, .. } = *self;
         let wrong = |key: &str, message: String| Err(Wrong::new(key, message));
         if least < LEAST_RUNS {
-            return wrong("runs.least", format!("`least` is {LEAST_RUNS} or more, and not {least}"));
+            return wrong(
+                "runs.least",
+                format!("`least` is {LEAST_RUNS} or more, and not {least}"),
+            );
         }
         if most > MOST_RUNS {
             return wrong("runs.most", format!("`most` is {MOST_RUNS} at most, and not {most}"));

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,7 +37,7 @@ const LONGEST_AWAKE: Duration = Duration::from_hours(7 * 24);
 /// The client of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Asker<'a> {
-    pub(super) gateway: &'a Gateway,
+    pub(super) gateway: &'a Arc<Gateway>,
     pub(super) guard: &'a Guard,
     pub(super) client: IpAddr,
 }
@@ -84,7 +85,15 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
                 asker.guard.admit(asker.client, shown, now)
             };
             match admitted {
-                Ok(()) => order(asker, path, &query).await,
+                Ok(()) => {
+                    let (gateway, client) = (Arc::clone(asker.gateway), asker.client);
+                    let path = path.to_owned();
+                    let obeyed = async move { order(&gateway, client, &path, &query).await };
+                    // Hooks of web servers do not wait for the answer: an order is carried out whole also then.
+                    tokio::spawn(obeyed).await.unwrap_or_else(|error| {
+                        problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
+                    })
+                }
                 Err(refusal) => refused(refusal),
             }
         }
@@ -166,10 +175,10 @@ async fn sign_in(asker: Asker<'_>, request: Request<Incoming>) -> Answer {
     }
 }
 
-async fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
+async fn order(gateway: &Gateway, client: IpAddr, path: &str, query: &str) -> Answer {
     let Some((name, what)) = named(path) else { return not_allowed("POST") };
     if what == "changed" {
-        return changed(asker, name, query).await;
+        return changed(gateway, client, name, query).await;
     }
     let site = Some(name.to_owned());
     let order = match what {
@@ -189,18 +198,18 @@ async fn order(asker: Asker<'_>, path: &str, query: &str) -> Answer {
             }
         }
     };
-    if !asker.gateway.has(name) {
+    if !gateway.has(name) {
         return problem(StatusCode::NOT_FOUND, "There is no site, server or machine of this name.");
     }
-    if let Reply::Error(why) = obey(asker.gateway, &order).await {
+    if let Reply::Error(why) = obey(gateway, &order).await {
         return problem(StatusCode::CONFLICT, &why);
     }
-    tracing::info!(client = %asker.client, site = name, order = what, "order from the dashboard");
+    tracing::info!(%client, site = name, order = what, "order from the dashboard");
     json_of(&json!({ "done": true }))
 }
 
 /// The content of a site has changed, below these paths or everywhere: its pages are fetched again at once.
-async fn changed(asker: Asker<'_>, name: &str, query: &str) -> Answer {
+async fn changed(gateway: &Gateway, client: IpAddr, name: &str, query: &str) -> Answer {
     let site = Some(name.to_owned());
     let places = match changed_paths(query) {
         Ok(places) => places,
@@ -211,13 +220,13 @@ async fn changed(asker: Asker<'_>, name: &str, query: &str) -> Answer {
     let fetch = Order::Mirror { site, ask: MirrorOrder::Fetch };
     let mut purged = 0;
     for order in [purge, fetch] {
-        match obey(asker.gateway, &order).await {
+        match obey(gateway, &order).await {
             Reply::Error(why) => return problem(StatusCode::CONFLICT, &why),
             Reply::Purged(count) => purged = count,
             _ => {}
         }
     }
-    tracing::info!(client = %asker.client, site = name, purged, "changed content reported");
+    tracing::info!(%client, site = name, purged, "changed content reported");
     json_of(&json!({ "done": true, "purged": purged }))
 }
 

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use nightwatt_gateway::Config;
 use nightwatt_gateway::control::{Order, Reply};
 use nightwatt_gateway::mirror::orders::MirrorOrder;
 
-use crate::client::get;
+use crate::client::{Client, get, post};
 use crate::mirror::{html, mirrored, order};
 use crate::origin::status;
 use crate::stage::{Setup, Stage, awake, secs};
@@ -120,6 +121,32 @@ fn what_a_pass_has_fetched_wakes_no_server_after_it() {
         stage.pass(secs(900)).await;
         assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (1, 2)));
         assert_eq!(stage.ask(get("/page/1.html")).await.how(), (200, "mirror"));
+    });
+}
+
+/// WordPress closes the connection before the answer has come (`'blocking' => false`).
+#[test]
+fn an_order_is_carried_out_whole_though_its_client_does_not_wait() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("token");
+    std::fs::write(&file, "let-me-tell-you\n").unwrap();
+    let setup = mirrored(awake(), move |mirror| mirror.token_file = Some(file));
+    let hosts =
+        |config: &mut Config| config.admin.as_mut().unwrap().hosts = vec!["blog".to_owned()];
+    setup.with(hosts).play(async |stage| {
+        crawled(stage).await;
+        let admin = stage.admin_address().expect("an admin listener");
+        for _ in 0..5 {
+            let before = stage.origin.lines().len();
+            let mut client = Client::connect_to(stage, admin).await;
+            let report = post("/api/v1/sites/blog/changed", "");
+            client.send(&report.field("Authorization", "Bearer let-me-tell-you")).await;
+            drop(client);
+            asked(stage, "GET /page/1.html", before).await;
+            stage.pass(secs(120)).await;
+            assert_eq!(stage.state(), "asleep");
+            assert_eq!(stage.ask(get("/page/1.html")).await.how(), (200, "mirror"));
+        }
     });
 }
 

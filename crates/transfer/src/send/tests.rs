@@ -429,13 +429,13 @@ fn what_does_not_get_smaller_is_counted_as_sent_plain() {
     let arms: Vec<(Arm, u64)> = sent.map(|totals| (totals.arm, totals.bytes)).collect();
     assert_eq!(arms, [(Arm::NONE, 300_000)]);
     // The fault of a review: what gzip took counted as if it had been of none.
-    let spent: Vec<(Arm, u64)> = report
+    let with_time: Vec<(Arm, u64)> = report
         .arms
         .iter()
         .filter(|totals| totals.cpu_seconds > 0.0)
         .map(|totals| (totals.arm, totals.blocks))
         .collect();
-    assert_eq!(spent, [(Arm::new(Codec::Gzip, 6), 0)]);
+    assert_eq!(with_time, [(Arm::new(Codec::Gzip, 6), 0)]);
     assert_eq!(mix(report), "none 100 %");
 }
 
