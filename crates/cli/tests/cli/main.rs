@@ -54,6 +54,7 @@ mod replay;
 mod sampled;
 mod send;
 mod send_more;
+mod send_patterns;
 mod sleep_and_wake;
 mod tcp;
 mod tcp_where;
