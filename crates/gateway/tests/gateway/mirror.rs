@@ -1,10 +1,10 @@
 //! The mirror: a site that was crawled while its server was awake is browsed while the server sleeps.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use nightwatt_energy::time::Mono;
-use nightwatt_gateway::Config;
 use nightwatt_gateway::config::{FillConfig, MirrorConfig};
 use nightwatt_gateway::control::{Order, Reply};
 use nightwatt_gateway::mirror::orders::{MirrorOrder, MirrorReply};
@@ -25,6 +25,14 @@ pub(crate) fn mirrored(setup: Setup, change: impl FnOnce(&mut MirrorConfig) + 's
         site.mirror.rate = 1000.0;
         change(&mut site.mirror);
     })
+}
+
+/// A mirrored site, of which programs report changes with the token `let-me-tell-you`.
+pub(crate) fn reported(folder: &Path) -> Setup {
+    let file = folder.join("token");
+    std::fs::write(&file, "let-me-tell-you\n").unwrap();
+    let setup = mirrored(awake(), move |mirror| mirror.token_file = Some(file));
+    setup.with(|config| config.admin.as_mut().unwrap().hosts = vec!["blog".to_owned()])
 }
 
 pub(crate) fn html(body: &str) -> Says {
@@ -489,12 +497,7 @@ fn what_is_purged_to_be_refreshed_is_fetched_at_once() {
 #[test]
 fn a_program_with_the_token_reports_changes_and_may_do_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("token");
-    std::fs::write(&file, "let-me-tell-you\n").unwrap();
-    let setup = mirrored(awake(), move |mirror| mirror.token_file = Some(file));
-    let hosts =
-        |config: &mut Config| config.admin.as_mut().unwrap().hosts = vec!["blog".to_owned()];
-    setup.with(hosts).play(async |stage| {
+    reported(dir.path()).play(async |stage| {
         crawled(stage).await;
         let report = |path: &str, token: &str| {
             let ask = post(&format!("/api/v1/sites/blog/{path}"), "");

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use nightwatt_gateway::Config;
 use nightwatt_gateway::control::{Order, Reply};
 use nightwatt_gateway::mirror::orders::MirrorOrder;
 
 use crate::client::{Client, get, post};
-use crate::mirror::{html, mirrored, order};
+use crate::mirror::{html, mirrored, order, reported};
 use crate::origin::status;
 use crate::stage::{Setup, Stage, awake, secs};
 
@@ -128,12 +127,7 @@ fn what_a_pass_has_fetched_wakes_no_server_after_it() {
 #[test]
 fn an_order_is_carried_out_whole_though_its_client_does_not_wait() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("token");
-    std::fs::write(&file, "let-me-tell-you\n").unwrap();
-    let setup = mirrored(awake(), move |mirror| mirror.token_file = Some(file));
-    let hosts =
-        |config: &mut Config| config.admin.as_mut().unwrap().hosts = vec!["blog".to_owned()];
-    setup.with(hosts).play(async |stage| {
+    reported(dir.path()).play(async |stage| {
         crawled(stage).await;
         let admin = stage.admin_address().expect("an admin listener");
         for _ in 0..5 {
