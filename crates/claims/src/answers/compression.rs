@@ -81,10 +81,11 @@ const OPEN: [f64; 2] = [0.11, 0.004];
 fn off_the_law(rows: &[Row]) -> f64 {
     let off = |row: &Row| {
         let rate: f64 = row.rate.parse().unwrap_or(f64::NAN);
-        let of = |(term, joules): (&Term, &f64)| {
+        let of = |term: &Term, joules: f64| {
             (term.joules(rate) - joules).abs() / f64::max(OPEN[0], joules * OPEN[1])
         };
-        LAW.iter().zip(&row.joules).map(of).fold(0.0, f64::max)
+        let terms = LAW.iter().zip(&row.joules);
+        terms.map(|(term, joules)| of(term, *joules)).fold(0.0, f64::max)
     };
     rows.iter().map(off).fold(0.0, f64::max)
 }
