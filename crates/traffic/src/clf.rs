@@ -12,7 +12,7 @@ use memchr::{memchr, memchr2, memmem, memrchr};
 use nightwatt_energy::time::Wall;
 
 use crate::arrival::Arrival;
-use crate::civil::{self, TimeMemo};
+use crate::clf_time::{self, TimeMemo};
 use crate::client::{self, ClientFrom};
 use crate::record::{Escapes, Line, Reason};
 use crate::spans::{self, Span, Spans};
@@ -115,7 +115,7 @@ impl Entry<'_> {
 pub fn write(out: &mut String, entry: &Entry<'_>) {
     out.push_str(entry.client);
     out.push_str(" - - [");
-    civil::write(out, entry.at, entry.utc_offset);
+    clf_time::write(out, entry.at, entry.utc_offset);
     out.push_str("] \"");
     escape(out, entry.method.as_bytes());
     out.push(' ');
@@ -186,7 +186,7 @@ pub(crate) fn find(line: &[u8], memo: &mut Memo) -> Result<Spans, Reason> {
         }
     };
     let mut escaped = 0;
-    let behind_time = open + civil::LEN + 2;
+    let behind_time = open + clf_time::LEN + 2;
     let request = quoted(line, behind_time, Reason::NoRequest)
         .or_else(|reason| quoted(line, behind_parentheses(line, behind_time, reason)?, reason))?;
     escaped |= if request.escaped { spans::TARGET } else { 0 };
@@ -418,7 +418,7 @@ fn status(line: &[u8], from: usize) -> Result<(u16, usize), Reason> {
     let start = skip_spaces(line, from);
     let end = start + 3;
     let ends = |end| matches!(line.get(end), None | Some(b' '));
-    if let Some(digits) = line.get(start..end).and_then(civil::number).filter(|_| ends(end)) {
+    if let Some(digits) = line.get(start..end).and_then(clf_time::number).filter(|_| ends(end)) {
         return Ok((digits as u16, end));
     }
     // Traefik's and Apache's, where the client went before there was an answer.
@@ -442,7 +442,7 @@ fn size(line: &[u8], from: usize) -> Result<(u64, usize), Reason> {
     }
     let len = memchr(b' ', rest).unwrap_or(rest.len());
     let text = &rest[..len];
-    let bytes = if text == b"-" { Some(0) } else { civil::number(text) };
+    let bytes = if text == b"-" { Some(0) } else { clf_time::number(text) };
     Ok((bytes.ok_or(Reason::Size)?, start + len))
 }
 

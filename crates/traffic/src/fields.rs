@@ -2,7 +2,7 @@
 
 use nightwatt_energy::time::Wall;
 
-use crate::civil;
+use crate::clf_time;
 use crate::clf;
 use crate::client::{self, ClientFrom};
 use crate::record::{Escapes, Reason};
@@ -225,12 +225,12 @@ fn status_of(text: &[u8]) -> Option<u16> {
     if text == b"-1" {
         return Some(0);
     }
-    civil::number(text).filter(|&status| status < 1000).map(|status| status as u16)
+    clf_time::number(text).filter(|&status| status < 1000).map(|status| status as u16)
 }
 
 /// A number, with the `+` of `HAProxy` where it logs before the end of the answer.
 fn bytes_of(text: &[u8]) -> Option<u64> {
-    civil::number(text.strip_prefix(b"+").unwrap_or(text))
+    clf_time::number(text.strip_prefix(b"+").unwrap_or(text))
 }
 
 /// The path of a URL; the whole of anything else.

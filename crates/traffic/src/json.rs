@@ -9,7 +9,7 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::civil;
+use crate::clf_time;
 use crate::clf::{is_method, is_protocol};
 use crate::client::{self, ClientFrom};
 use crate::formats::Format;
@@ -222,7 +222,7 @@ fn traefik(line: &[u8], from: ClientFrom) -> Result<Spans, Reason> {
     let time = times.into_iter().find_map(text);
     Parts {
         time: time
-            .map(|time| civil::parse_iso(time.as_bytes()).ok_or(Reason::BadTime))
+            .map(|time| clf_time::parse_iso(time.as_bytes()).ok_or(Reason::BadTime))
             .transpose()?,
         client: text(entry.client_host).or_else(|| text(entry.client_addr)),
         chain: [entry.forwarded, entry.cloudflare, entry.real].into_iter().find_map(text),
@@ -289,7 +289,7 @@ impl Visitor<'_> for NumberVisitor {
     }
 
     fn visit_str<E>(self, digits: &str) -> Result<Option<u64>, E> {
-        Ok(civil::number(digits.as_bytes()))
+        Ok(clf_time::number(digits.as_bytes()))
     }
 }
 

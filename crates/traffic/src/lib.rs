@@ -9,7 +9,7 @@
 
 pub mod address;
 pub mod arrival;
-mod civil;
+mod clf_time;
 pub mod classifier;
 mod classifier_config;
 pub mod clf;
@@ -29,8 +29,8 @@ mod formats;
 mod hash;
 mod json;
 pub mod line_parser;
-mod log_in;
-mod misses;
+mod login_attempts;
+mod client_state;
 mod objects;
 pub mod per_second;
 pub mod reader;
@@ -55,7 +55,7 @@ pub use container::Container;
 pub use crawlers::{AgentKind, CrawlerTable};
 pub use error::Error;
 pub use line_parser::{Format, Reading};
-pub use log_in::Reply;
+pub use login_attempts::Reply;
 pub use per_second::PerSecond;
 pub use reader::{Counts, LogReader, arrivals};
 pub use record::{Line, Record};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use memchr::{memchr2, memmem};
 use nightwatt_energy::time::Wall;
 
-use crate::civil;
+use crate::clf_time;
 use crate::clf::Memo;
 use crate::error::Error;
 use crate::fields::{Found, Kind, Manner};
@@ -179,13 +179,13 @@ impl Template {
             Some(used)
         };
         match form {
-            Form::Common if rest.get(civil::LEN) == Some(&b']') => {
-                set(memo.times.parse(rest), civil::LEN)
+            Form::Common if rest.get(clf_time::LEN) == Some(&b']') => {
+                set(memo.times.parse(rest), clf_time::LEN)
             }
             Form::Bracketed if rest.first() == Some(&b'[') => {
-                set(memo.times.parse(&rest[1..]), civil::LEN + 2)
+                set(memo.times.parse(&rest[1..]), clf_time::LEN + 2)
             }
-            Form::Common => set(when::any(rest.get(..civil::LEN)?), civil::LEN),
+            Form::Common => set(when::any(rest.get(..clf_time::LEN)?), clf_time::LEN),
             Form::Bracketed => None,
             Form::Any => {
                 let end = self.field_end(number, rest)?;

@@ -16,7 +16,7 @@ use crate::client_key::ClientKey;
 use crate::crawlers::{AgentKind, CrawlerTable};
 use crate::facts::{ClientFacts, Fetch};
 use crate::hash::{self, ByHash};
-use crate::log_in::{self, LogIn, Posted};
+use crate::login_attempts::{self, LogIn, Posted};
 use crate::rule::Rule;
 use crate::scanner_paths::{Hits, ScannerPaths};
 
@@ -313,7 +313,7 @@ impl Rules {
         set(is_post && path.ends_with("/wp-cron.php") && agent.is_wordpress, flag::WORDPRESS_CRON);
         let hits = self.paths.hits(path);
         let needs_path = is_post || hits.rules() != 0;
-        let normal = needs_path.then(|| log_in::normal(path));
+        let normal = needs_path.then(|| login_attempts::normal(path));
         let log_in = normal.as_deref().filter(|_| is_post).and_then(LogIn::of);
         set(log_in == Some(LogIn::Form), flag::LOG_IN_FORM);
         set(log_in == Some(LogIn::Api), flag::LOG_IN_API);

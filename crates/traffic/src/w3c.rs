@@ -8,7 +8,7 @@ use std::sync::Arc;
 use memchr::{memchr, memmem};
 use nightwatt_energy::time::Wall;
 
-use crate::civil;
+use crate::clf_time;
 use crate::clf::{is_method, is_protocol};
 use crate::client::{self, ClientFrom};
 use crate::record::{Escapes, Reason};
@@ -89,7 +89,7 @@ impl Header {
             self.percent = names.contains("x-edge-location");
         } else if let Some(date) = line.strip_prefix("#Date:") {
             self.date =
-                date.trim_ascii().get(..10).and_then(|date| civil::parse_date(date.as_bytes()));
+                date.trim_ascii().get(..10).and_then(|date| clf_time::parse_date(date.as_bytes()));
         }
     }
 
@@ -132,8 +132,8 @@ impl Header {
         let client = client::of(text(Kind::Client), chain, from).ok_or(Reason::Client)?;
         let client = Span::within(line, client);
         let status = given(Kind::Status).filter(|span| span.of(line).len() == 3);
-        let status = status.and_then(|span| civil::number(span.of(line))).ok_or(Reason::Status)?;
-        let bytes = given(Kind::Bytes).map(|span| civil::number(span.of(line)).ok_or(Reason::Size));
+        let status = status.and_then(|span| clf_time::number(span.of(line))).ok_or(Reason::Status)?;
+        let bytes = given(Kind::Bytes).map(|span| clf_time::number(span.of(line)).ok_or(Reason::Size));
         let method = given(Kind::Method).filter(|span| is_method(span.of(line)));
         let has_none = || !self.fields.contains(&Kind::Method);
         let method = method.or_else(|| has_none().then(Span::default));
@@ -193,10 +193,10 @@ impl Header {
     fn time(&self, line: &[u8], date: Option<Span>, time: Option<Span>) -> Result<Wall, Reason> {
         let time = time.ok_or(Reason::NoTime)?;
         let day = match date {
-            Some(date) => civil::parse_date(date.of(line)).ok_or(Reason::BadTime)?,
+            Some(date) => clf_time::parse_date(date.of(line)).ok_or(Reason::BadTime)?,
             None => self.date.ok_or(Reason::NoTime)?,
         };
-        let time = civil::parse_time_of_day(time.of(line)).ok_or(Reason::BadTime)?;
+        let time = clf_time::parse_time_of_day(time.of(line)).ok_or(Reason::BadTime)?;
         Ok(Wall(day * 1000 + time))
     }
 }

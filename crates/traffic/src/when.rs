@@ -2,7 +2,7 @@
 
 use nightwatt_energy::time::Wall;
 
-use crate::civil::{self, MONTHS};
+use crate::clf_time::{self, MONTHS};
 
 /// A time in one of the forms that servers write, recognised by its looks: Common Log's and `HAProxy`'s,
 /// ISO 8601, seconds since 1970 (or milli-, micro-, nanoseconds), RFC 9110's, C's `ctime`. One that
@@ -15,7 +15,7 @@ pub(crate) fn any(text: &[u8]) -> Option<(Wall, i32)> {
     }
     if matches!(text.get(4), Some(b'-' | b'/')) {
         let (time, zone) = zone_behind(text);
-        let (at, utc_offset) = civil::parse_iso(time)?;
+        let (at, utc_offset) = clf_time::parse_iso(time)?;
         return Some((Wall(at.0 - i64::from(zone) * 1000), utc_offset + zone));
     }
     if text.first()?.is_ascii_digit() {
@@ -46,7 +46,7 @@ fn common(text: &[u8]) -> Option<(Wall, i32)> {
     let mut at = clock.take(b"%d/%b/%Y:%H:%M:%S", text)?;
     if text.get(at) == Some(&b'.') {
         let digits = text[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        clock.millis = i64::from(civil::millis(&text[at + 1..at + 1 + digits])?);
+        clock.millis = i64::from(clf_time::millis(&text[at + 1..at + 1 + digits])?);
         at += 1 + digits;
     }
     let rest = text[at..].trim_ascii_start();
@@ -61,9 +61,9 @@ fn common(text: &[u8]) -> Option<(Wall, i32)> {
 /// Seconds, milli-, micro- or nanoseconds, whichever of them makes a year up to 5138.
 pub(crate) fn epoch(number: &str) -> Option<Wall> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    let count = i64::try_from(civil::number(whole.as_bytes())?).ok()?;
+    let count = i64::try_from(clf_time::number(whole.as_bytes())?).ok()?;
     let at = match count {
-        0..100_000_000_000 => count * 1000 + i64::from(civil::millis(fraction.as_bytes())?),
+        0..100_000_000_000 => count * 1000 + i64::from(clf_time::millis(fraction.as_bytes())?),
         100_000_000_000..100_000_000_000_000 => count,
         100_000_000_000_000..100_000_000_000_000_000 => count / 1000,
         _ => count / 1_000_000,
@@ -90,7 +90,7 @@ fn zone(text: &[u8]) -> Option<(i32, usize)> {
 }
 
 fn two(digits: &[u8]) -> Option<i64> {
-    civil::number(digits).and_then(|value| i64::try_from(value).ok())
+    clf_time::number(digits).and_then(|value| i64::try_from(value).ok())
 }
 
 /// A time that comes in parts.
@@ -247,7 +247,7 @@ impl Clock {
             }
             _ => self.hour,
         };
-        let day = civil::day(self.year, self.month, self.day)?;
+        let day = clf_time::day(self.year, self.month, self.day)?;
         let fits = hour < 24 && self.minute < 60 && self.second <= 60 && self.millis < 1000;
         let local = ((day * 24 + hour) * 60 + self.minute) * 60 + self.second;
         let at = (local - i64::from(self.utc_offset)) * 1000 + self.millis;

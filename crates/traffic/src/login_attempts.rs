@@ -18,7 +18,7 @@ use std::time::Duration;
 use nightwatt_energy::time::Mono;
 
 use crate::hash;
-use crate::misses::{Recent, within};
+use crate::client_state::{Recent, within};
 
 /// Failures in a row after which further attempts are guesses: a typo is corrected by then.
 const FAILURES: u32 = 3;
