@@ -18,14 +18,14 @@ mod negative_number;
 mod old_spellings;
 mod output;
 mod progress;
-mod reached;
+mod order_and_wait;
 mod report_file;
 mod report_pages;
 mod service_manager;
 mod signals;
 mod unknown_option;
 mod whole_file;
-mod written;
+mod values;
 
 use std::env;
 use std::process::ExitCode;

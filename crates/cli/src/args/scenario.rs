@@ -12,7 +12,7 @@ use nightwatt_savings::scenario_file;
 
 use super::{ConfigArgs, SiteScenario};
 use crate::errors::Failure;
-use crate::{control, written};
+use crate::{control, values};
 
 /// What a command is to take for granted.
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub(crate) struct ScenarioArgs {
 }
 
 fn policy_help() -> String {
-    format!("When the server sleeps: {}", written::as_words(PolicyChoice::EXAMPLES))
+    format!("When the server sleeps: {}", values::as_words(PolicyChoice::EXAMPLES))
 }
 
 impl ScenarioArgs {

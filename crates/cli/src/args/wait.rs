@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::written;
+use crate::values;
 
 /// `wake` and `sleep`.
 #[derive(Debug, clap::Args)]
@@ -11,6 +11,6 @@ pub(crate) struct WaitArgs {
     #[arg(long)]
     pub(crate) wait: bool,
     /// Longest time to wait
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = written::some_time, requires = "wait")]
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = values::some_time, requires = "wait")]
     pub(crate) patience: Duration,
 }

@@ -7,21 +7,21 @@ use std::time::Duration;
 use clap::ValueHint;
 
 use super::MeterArgs;
-use crate::written;
+use crate::values;
 
 /// What commands that watch a program have in common.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WatchArgs {
     /// Stop after this time; a command is ended then
-    #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) time: Option<Duration>,
     /// Measure the idle machine for this time first, and report its energy separately
-    #[arg(long, value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(long, value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) idle: Option<Duration>,
     #[command(flatten)]
     pub(crate) meters: MeterArgs,
     /// Time between two readings [default: as suits the meter]
-    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) interval: Option<Duration>,
     /// Write the figures here; `-` for stdout [default: stderr]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -27,7 +27,7 @@ use crate::figures;
 use crate::logging;
 use crate::output;
 use crate::signals::Signals;
-use crate::written;
+use crate::values;
 
 /// On the server: suspend it when its proxy asks and nothing needs it
 #[derive(Debug, clap::Args)]
@@ -147,7 +147,7 @@ pub(crate) struct AskArgs {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) key: PathBuf,
     /// Stop waiting after this time
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::some_time)]
     pub(crate) timeout: Duration,
     /// Print one JSON object
     #[arg(long)]

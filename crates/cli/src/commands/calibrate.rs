@@ -24,7 +24,7 @@ use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
-use crate::written;
+use crate::values;
 
 /// Measure what this machine draws awake, asleep and under load
 #[derive(Debug, clap::Args)]
@@ -73,7 +73,7 @@ pub(crate) enum Calibrate {
         #[arg(long, value_name = "NAME", requires = "meter")]
         channel: Option<String>,
         /// Duration of each of 20 loads
-        #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::measuring_time)]
+        #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::measuring_time)]
         step: Duration,
         /// Write the model of this machine to this file, for `-m model,fitted=FILE`
         #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]

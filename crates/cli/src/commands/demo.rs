@@ -19,7 +19,7 @@ use crate::figures::count;
 use crate::output;
 use crate::progress::{Progress, time_left};
 use crate::signals::stop_on_signals;
-use crate::written;
+use crate::values;
 
 /// Watch a day of traffic meet a server that sleeps, and its saving
 #[derive(Debug, clap::Args)]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) real_time: bool,
     /// Show the dashboard at this address, until Ctrl-C
-    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9180", value_parser = written::address, conflicts_with = "json")]
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1, default_missing_value = "127.0.0.1:9180", value_parser = values::address, conflicts_with = "json")]
     pub(crate) dashboard: Option<SocketAddr>,
     /// Open the dashboard in a browser; without `--dashboard`, on a free port
     #[arg(long, conflicts_with = "json")]

@@ -18,17 +18,17 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::report_file::Output;
-use crate::written;
+use crate::values;
 
 /// Count the bytes each process writes to each disk, and their energy
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Stop after this time; a command is ended then [default: when it ends, or at Ctrl-C]
-    #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) time: Option<Duration>,
     /// Time between two updates of the table and the log
-    #[arg(short = 'I', long, value_name = "TIME", default_value = "1s", value_parser = written::measuring_time)]
+    #[arg(short = 'I', long, value_name = "TIME", default_value = "1s", value_parser = values::measuring_time)]
     pub(crate) interval: Duration,
     /// Show the table, updated at each interval
     #[arg(long)]

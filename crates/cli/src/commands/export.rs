@@ -20,7 +20,7 @@ use crate::errors::Failure;
 use crate::logging;
 use crate::output;
 use crate::signals::Signals;
-use crate::written;
+use crate::values;
 
 /// Serve the readings of meters to Prometheus and OpenTelemetry
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:9836")]
     pub(crate) listen: SocketAddr,
     /// Time between two readings [default: what suits the meter]
-    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) interval: Option<Duration>,
     /// Tell the energy of so many processes too, by name: the machine's by share of CPU time
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "URL")]
     pub(crate) otlp: Option<Endpoint>,
     /// How often
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::measuring_time, requires = "otlp")]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::measuring_time, requires = "otlp")]
     pub(crate) otlp_every: Duration,
     /// Print the address as JSON
     #[arg(long)]

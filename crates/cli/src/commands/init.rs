@@ -24,7 +24,7 @@ use super::check;
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
-use crate::{output, written};
+use crate::{output, values};
 
 /// Write a first configuration, after six questions
 #[derive(Debug, clap::Args)]
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     #[arg(long = "host", value_name = "NAME")]
     pub(crate) hosts: Vec<String>,
     /// Address to listen on; may be given several times [default: port 80 of all addresses]
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = written::address)]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = values::address)]
     pub(crate) listen: Vec<SocketAddr>,
     /// How the server is woken and put to sleep [default: agent; for a server on this machine systemd, or process
     /// where systemd does not run]
@@ -423,7 +423,7 @@ fn names(text: &str) -> Result<Vec<String>, String> {
 }
 
 fn addresses(text: &str) -> Result<Vec<SocketAddr>, String> {
-    let all: Vec<SocketAddr> = words(text).map(written::address).collect::<Result<_, _>>()?;
+    let all: Vec<SocketAddr> = words(text).map(values::address).collect::<Result<_, _>>()?;
     if all.is_empty() { Err("at least one is needed".to_owned()) } else { Ok(all) }
 }
 

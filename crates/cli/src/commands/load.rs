@@ -23,7 +23,7 @@ use crate::figures::count;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
-use crate::written;
+use crate::values;
 
 /// Generate load: Poisson, constant, bursty, daily, or from a trace
 #[derive(Debug, clap::Args)]
@@ -63,44 +63,44 @@ Docs: docs/load.md";
 #[derive(Debug, clap::Args)]
 pub(crate) struct WhenArgs {
     /// Mean requests per second
-    #[arg(long, value_name = "N", default_value = "10", value_parser = written::factor)]
+    #[arg(long, value_name = "N", default_value = "10", value_parser = values::factor)]
     pub(crate) rate: f64,
     /// Arrival process: poisson (independent of each other), constant, bursts, day
     #[arg(long, value_name = "HOW", value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) arrivals: ArrivalKind,
     /// bursts: rate in a burst, as a multiple of the mean rate
-    #[arg(long, value_name = "K", default_value = "5", value_parser = written::factor)]
+    #[arg(long, value_name = "K", default_value = "5", value_parser = values::factor)]
     pub(crate) burst_factor: f64,
     /// bursts: share of the time that is in bursts
-    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = written::factor)]
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = values::factor)]
     pub(crate) burst_share: f64,
     /// bursts: mean length of a burst
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::some_time)]
     pub(crate) burst_length: Duration,
     /// day: rate at noon, as a multiple of the mean rate, 1 to 2
-    #[arg(long, value_name = "K", default_value = "1.8", value_parser = written::factor)]
+    #[arg(long, value_name = "K", default_value = "1.8", value_parser = values::factor)]
     pub(crate) peak: f64,
     /// day: length of a day, from midnight to midnight
-    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "24h", value_parser = values::some_time)]
     pub(crate) day: Duration,
     /// Send at the times in this file: seconds, one per line; or a log, with its requests
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath,
         conflicts_with_all = ["rate", "arrivals", "list", "method"])]
     pub(crate) trace: Option<PathBuf>,
     /// Send this many times faster than the trace
-    #[arg(long, value_name = "K", default_value = "1", requires = "trace", value_parser = written::factor)]
+    #[arg(long, value_name = "K", default_value = "1", requires = "trace", value_parser = values::factor)]
     pub(crate) speed: f64,
     /// Send for this time [default: 30s, or until the end of `--requests` or the trace]
-    #[arg(short = 'd', long = "for", value_name = "TIME", value_parser = written::some_time)]
+    #[arg(short = 'd', long = "for", value_name = "TIME", value_parser = values::some_time)]
     pub(crate) time: Option<Duration>,
     /// Send this many requests
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
     /// Do not count requests that are due within this time after the start
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
     pub(crate) warm_up: Duration,
     /// Do not count requests that are due within this time before the end
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
     pub(crate) cool_down: Duration,
     /// Seed of times and URLs: same seed, same requests
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -134,7 +134,7 @@ pub(crate) struct WhatArgs {
     #[arg(long, value_name = "SIZES", value_parser = |text: &str| generate::sources::sizes(text).map(Sizes))]
     pub(crate) sizes: Option<Sizes>,
     /// Request the n-th URL in proportion to n^-S, instead of all equally often
-    #[arg(long, value_name = "S", value_parser = written::factor)]
+    #[arg(long, value_name = "S", value_parser = values::factor)]
     pub(crate) zipf: Option<f64>,
     /// Method of URLs without one
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
@@ -164,13 +164,13 @@ pub(crate) struct HowArgs {
     #[arg(long)]
     pub(crate) no_keep_alive: bool,
     /// Abandon a request this long after it was due
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::some_time)]
     pub(crate) timeout: Duration,
     /// Number of threads that send [default: one, and one more for every 25,000 requests per second]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) threads: Option<u32>,
     /// Report the client as the bottleneck if more than 1 % of requests leave later than this
-    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = values::some_time)]
     pub(crate) max_lag: Duration,
 }
 

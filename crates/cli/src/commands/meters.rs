@@ -19,7 +19,7 @@ use crate::args::MeterArgs;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
-use crate::written;
+use crate::values;
 
 /// List this machine's meters, their readings, and what it could have
 #[derive(Debug, clap::Args)]
@@ -45,16 +45,16 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", requires = "against")]
     pub(crate) against_channel: Option<String>,
     /// Read for this long
-    #[arg(long = "for", value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
+    #[arg(long = "for", value_name = "TIME", default_value = "1m", value_parser = values::measuring_time)]
     pub(crate) time: Duration,
     /// Time between two readings [default: what suits the meter]
-    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) interval: Option<Duration>,
     /// Look for a lag up to this, either way
-    #[arg(long, value_name = "TIME", default_value = "10s", requires = "check", value_parser = written::measuring_time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "check", value_parser = values::measuring_time)]
     pub(crate) longest_lag: Duration,
     /// Separate frequencies that differ by this many Hz [default: what the readings allow]
-    #[arg(long, value_name = "HZ", requires = "spectrum", value_parser = written::factor)]
+    #[arg(long, value_name = "HZ", requires = "spectrum", value_parser = values::factor)]
     pub(crate) resolution: Option<f64>,
     /// Print one JSON object
     #[arg(long)]

@@ -19,20 +19,20 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::signals::Signals;
-use crate::written;
+use crate::values;
 
 /// Answer replayed requests as the server of the log did
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Address to listen on; port 0 for any free one
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = written::address)]
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8081", value_parser = values::address)]
     pub(crate) listen: SocketAddr,
     /// Append one line per request: id, method, target, status, bytes of the request's body
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) record: Option<PathBuf>,
     /// How long answers may be cached
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = written::duration)]
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = values::duration)]
     pub(crate) ttl: Duration,
     /// The same for some paths; may be given more than once, the first that matches holds
     #[arg(long, value_name = "PATTERN=TIME", value_parser = cache_rule)]
@@ -49,10 +49,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) statuses: Option<PathBuf>,
     /// Answer 502 for this long after the start
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
     pub(crate) bad_gateway_for: Duration,
     /// What each answer takes
-    #[arg(long, value_name = "TIME", default_value = "0", value_parser = written::duration)]
+    #[arg(long, value_name = "TIME", default_value = "0", value_parser = values::duration)]
     pub(crate) delay: Duration,
     /// Stop when the program with this process id, which started this one, ends
     #[arg(long, value_name = "PID")]

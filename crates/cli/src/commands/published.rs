@@ -15,7 +15,7 @@ use crate::output;
 use crate::progress::Reading;
 use crate::report_pages;
 use crate::whole_file;
-use crate::written;
+use crate::values;
 
 /// Run the published comparison of five configurations over a log
 #[derive(Debug, clap::Args)]
@@ -66,7 +66,7 @@ fn policy_help() -> String {
     let published = PolicyChoice::Window;
     let mut others = PolicyChoice::EXAMPLES.to_vec();
     others.retain(|policy| *policy != published && *policy != PolicyChoice::AlwaysOn);
-    let others = written::as_words(others);
+    let others = values::as_words(others);
     format!("When the server sleeps: {published} (the published rule), {others}")
 }
 

@@ -27,7 +27,7 @@ use crate::commands::send::priced::{Priced, metered};
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::figures::{bytes, count};
-use crate::{output, written};
+use crate::{output, values};
 
 /// Receive what `nightwatt send` sends, through ssh or on a port
 #[derive(Debug, clap::Args)]
@@ -44,13 +44,13 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) stdio: bool,
     /// Wait for one sender on this address: 0.0.0.0:7000
-    #[arg(long, value_name = "ADDRESS", value_parser = written::address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     pub(crate) listen: Option<SocketAddr>,
     /// Write the ticket that the sender needs into FILE instead of printing it
     #[arg(long, value_name = "FILE", requires = "listen", conflicts_with_all = ["insecure", "stdio"], value_hint = ValueHint::FilePath)]
     pub(crate) ticket_file: Option<PathBuf>,
     /// Wait for the sender for this time
-    #[arg(long = "for", value_name = "TIME", default_value = "24h", conflicts_with = "stdio", value_parser = written::some_time)]
+    #[arg(long = "for", value_name = "TIME", default_value = "24h", conflicts_with = "stdio", value_parser = values::some_time)]
     pub(crate) time: Duration,
     /// Listen without encryption and without a ticket: any machine that reaches the port can write into DIR
     #[arg(long, requires = "listen", conflicts_with = "stdio")]

@@ -27,7 +27,7 @@ use crate::figures;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
-use crate::written;
+use crate::values;
 
 /// Record the readings of meters
 #[derive(Debug, clap::Args)]
@@ -38,17 +38,17 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help = output_help())]
     pub(crate) output: PathBuf,
     /// For how long [default: until Ctrl-C or SIGTERM]
-    #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(long = "for", value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) time: Option<Duration>,
     /// Time between two readings [default: what suits the meter]
-    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) interval: Option<Duration>,
     /// The meter that the others are compared with as it goes: `plug`, `rapl/psys` [default: of those
     /// that cover the machine, the one that states the best accuracy]
     #[arg(long, value_name = "METER")]
     pub(crate) reference: Option<String>,
     /// Parquet: what is older than this and a second survives a SIGKILL or a power failure
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = written::measuring_time)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::measuring_time)]
     pub(crate) part: Duration,
     /// Join the parts that a killed recorder has left of FILE, and record nothing
     #[arg(long, conflicts_with_all = ["time", "interval", "meters", "reference"])]

@@ -28,7 +28,7 @@ use crate::errors::Failure;
 use crate::figures::{count, counted};
 use crate::output;
 use crate::progress::Progress;
-use crate::written;
+use crate::values;
 
 /// Send the requests of a log to a server, at the times of the log
 #[derive(Debug, clap::Args)]
@@ -43,10 +43,10 @@ pub(crate) struct Args {
     #[arg(value_hint = ValueHint::Url)]
     pub(crate) url: String,
     /// So many times faster than the log [default: 1]
-    #[arg(long, value_name = "K", value_parser = written::factor)]
+    #[arg(long, value_name = "K", value_parser = values::factor)]
     pub(crate) speed: Option<f64>,
     /// Choose the speed at which it takes so many minutes
-    #[arg(long, value_name = "M", value_parser = written::factor, conflicts_with = "speed")]
+    #[arg(long, value_name = "M", value_parser = values::factor, conflicts_with = "speed")]
     pub(crate) minutes: Option<f64>,
     /// Only the first so many days of the log
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -61,10 +61,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "HOW", default_value = "poll")]
     pub(crate) waiting: WaitingChoice,
     /// Crawlers told to come back do so within this time [default: the length of the replay]
-    #[arg(long, value_name = "TIME", value_parser = written::duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) returns_within: Option<Duration>,
     /// Timeout of a request
-    #[arg(long, value_name = "TIME", default_value = "2m30s", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "2m30s", value_parser = values::some_time)]
     pub(crate) timeout: Duration,
     /// At most so many connections [default: as many as the system allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]

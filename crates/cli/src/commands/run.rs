@@ -17,7 +17,7 @@ use crate::figures;
 use crate::output;
 use crate::report_file::Output;
 use crate::signals;
-use crate::written;
+use crate::values;
 
 /// Measure how much energy a command uses
 #[derive(Debug, clap::Args)]
@@ -32,10 +32,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) warm_up: u32,
     /// Measure the idle machine first for this long, and print what the command uses beyond it
-    #[arg(long, value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(long, value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) idle: Option<Duration>,
     /// Time between two readings [default: what suits the meter]
-    #[arg(short = 'I', long, value_name = "TIME", value_parser = written::measuring_time)]
+    #[arg(short = 'I', long, value_name = "TIME", value_parser = values::measuring_time)]
     pub(crate) interval: Option<Duration>,
     /// Write the figures into this file instead of to stderr; `-` for stdout
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]

@@ -13,7 +13,7 @@ use crate::ExitStatus;
 use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::progress::Progress;
-use crate::{experiment, logging, output, signals, written};
+use crate::{experiment, logging, output, signals, values};
 
 /// Run many jobs, together where `corun` found that they fit
 #[derive(Debug, clap::Args)]
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
     /// End a job that runs longer (SIGTERM, and SIGKILL after 5 s); it has failed
-    #[arg(long, value_name = "DURATION", value_parser = written::some_time)]
+    #[arg(long, value_name = "DURATION", value_parser = values::some_time)]
     pub(crate) time_limit: Option<Duration>,
     /// Run the jobs again that failed, were killed or have a warning, and those that have not ended
     #[arg(long)]

@@ -37,7 +37,7 @@ use crate::figures::bytes;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
-use crate::written;
+use crate::values;
 
 /// Send files to another machine for the least energy
 #[derive(Debug, clap::Args)]
@@ -76,10 +76,10 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) xattrs: bool,
     /// Power of this machine when idle, in watts [default: of such machines]
-    #[arg(long, value_name = "WATTS", value_parser = written::factor)]
+    #[arg(long, value_name = "WATTS", value_parser = values::factor)]
     pub(crate) idle_watts: Option<f64>,
     /// Power of a busy core above that, in watts [default: of such machines]
-    #[arg(long, value_name = "WATTS", value_parser = written::factor)]
+    #[arg(long, value_name = "WATTS", value_parser = values::factor)]
     pub(crate) core_watts: Option<f64>,
     /// Program that reaches the other machine, with its options: 'ssh -p 2222'. It is split at blanks, and quotes in it
     /// mean nothing
@@ -102,7 +102,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, group = "trace", conflicts_with_all = ["codec", "codecs", "block"])]
     pub(crate) replay_trace: Option<PathBuf>,
     /// With a trace: rate of the link in bytes per second
-    #[arg(long, value_name = "BYTES", value_parser = written::factor, requires = "trace")]
+    #[arg(long, value_name = "BYTES", value_parser = values::factor, requires = "trace")]
     pub(crate) rate: Option<f64>,
     #[command(flatten)]
     pub(crate) site: SiteArgs,

@@ -8,7 +8,7 @@ use crate::args::{SiteArgs, WaitArgs};
 use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
-use crate::reached;
+use crate::order_and_wait;
 
 /// Put a server to sleep as soon as nothing is under way
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ Running exchanges end first. The next request that deserves it wakes the server 
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let order = Order::Sleep { site: args.site.site.clone() };
     if args.wait.wait {
-        return reached::order_and_wait(&args.site, &order, Phase::Asleep, &args.wait);
+        return order_and_wait::order_and_wait(&args.site, &order, Phase::Asleep, &args.wait);
     }
     let done = "the server is put to sleep as soon as nothing is under way";
     control::command(&args.site.gateway, &order, done)

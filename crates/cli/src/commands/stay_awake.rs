@@ -10,7 +10,7 @@ use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
 use crate::figures;
-use crate::written;
+use crate::values;
 
 /// Keep a server awake for a while
 #[derive(Debug, clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Name of the site; can be left out if there is only one
     pub(crate) site: Option<String>,
     /// For how long
-    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = written::some_time)]
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = values::some_time)]
     pub(crate) time: Duration,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,

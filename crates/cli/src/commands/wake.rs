@@ -8,7 +8,7 @@ use crate::args::{SiteArgs, WaitArgs};
 use crate::commands::{Group, Listed};
 use crate::control;
 use crate::errors::Failure;
-use crate::reached;
+use crate::order_and_wait;
 
 /// Wake a server now
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ It then sleeps again when its policy says so; `stay-awake` keeps it awake.";
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let order = Order::Wake { site: args.site.site.clone() };
     if args.wait.wait {
-        return reached::order_and_wait(&args.site, &order, Phase::Awake, &args.wait);
+        return order_and_wait::order_and_wait(&args.site, &order, Phase::Awake, &args.wait);
     }
     control::command(&args.site.gateway, &order, "the server is being woken, if it sleeps")
 }

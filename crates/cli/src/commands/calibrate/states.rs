@@ -23,7 +23,7 @@ use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals::Signals;
-use crate::written;
+use crate::values;
 
 const USAGE: &str = "\
 nightwatt calibrate states [OPTIONS] <FILE>
@@ -75,7 +75,7 @@ fn times(text: &str) -> Result<(Duration, Duration), String> {
     let (least, most) =
         text.split_once(',').ok_or("write two times, the shorter one first, as in `30s,5m`")?;
     let (least, most) =
-        (written::measuring_time(least.trim())?, written::measuring_time(most.trim())?);
+        (values::measuring_time(least.trim())?, values::measuring_time(most.trim())?);
     if least > most {
         return Err("the shorter time comes first, as in `30s,5m`".to_owned());
     }

@@ -14,7 +14,7 @@ use super::{cannot_write, create, failed, read, recording};
 use crate::ExitStatus;
 use crate::errors::Failure;
 use crate::output;
-use crate::written;
+use crate::values;
 
 /// `calibrate storage`.
 #[derive(Debug, clap::Args)]
@@ -33,13 +33,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", requires = "log")]
     pub(crate) channel: Option<String>,
     /// Period before a write from which the idle power is computed
-    #[arg(long, value_name = "TIME", default_value = "10s", requires = "log", value_parser = written::measuring_time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "log", value_parser = values::measuring_time)]
     pub(crate) baseline: Duration,
     /// A write has ended when power has been down for this time
-    #[arg(long, value_name = "TIME", default_value = "3s", requires = "log", value_parser = written::measuring_time)]
+    #[arg(long, value_name = "TIME", default_value = "3s", requires = "log", value_parser = values::measuring_time)]
     pub(crate) quiet: Duration,
     /// Longest time from the issue of a write until power rises
-    #[arg(long, value_name = "TIME", default_value = "1m", requires = "log", value_parser = written::measuring_time)]
+    #[arg(long, value_name = "TIME", default_value = "1m", requires = "log", value_parser = values::measuring_time)]
     pub(crate) patience: Duration,
     /// Write the model of this disk to this file, for `disk --model DEVICE=FILE`
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]

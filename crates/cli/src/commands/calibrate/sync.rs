@@ -18,7 +18,7 @@ use crate::figures;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
-use crate::written;
+use crate::values;
 
 /// The two steps of `calibrate sync`.
 #[derive(Debug, Subcommand)]
@@ -28,7 +28,7 @@ pub(crate) enum Sync {
         #[arg(short, long, value_name = "LINE", help = format!("The line: {}", LineSpec::FORMS))]
         line: LineSpec,
         /// Stop after this time [default: at Ctrl-C or SIGTERM]
-        #[arg(long = "for", value_name = "TIME", value_parser = written::measuring_time)]
+        #[arg(long = "for", value_name = "TIME", value_parser = values::measuring_time)]
         time: Option<Duration>,
         /// Write the time stamps to this new CSV file
         #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -54,7 +54,7 @@ pub(crate) struct AlignArgs {
     #[arg(long, value_name = "COLUMN", default_value = "Sync")]
     pub(crate) channel: String,
     /// Samples per second [default: from LOG's `_meta.csv`]
-    #[arg(long, value_name = "HZ", value_parser = written::factor)]
+    #[arg(long, value_name = "HZ", value_parser = values::factor)]
     pub(crate) rate: Option<f64>,
     /// Low and high level of the line, in the unit of its column [default: found in the log]
     #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = levels)]

@@ -15,7 +15,7 @@ use crate::errors::Failure;
 use crate::output;
 use crate::progress::Progress;
 use crate::signals;
-use crate::written;
+use crate::values;
 
 /// `calibrate wakeups`.
 #[derive(Debug, clap::Args)]
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", requires = "meter")]
     pub(crate) channel: Option<String>,
     /// Duration of each of 16 loads
-    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = written::measuring_time)]
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::measuring_time)]
     pub(crate) step: Duration,
     /// Print one JSON object
     #[arg(long)]

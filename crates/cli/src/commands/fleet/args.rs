@@ -9,7 +9,7 @@ use nightwatt_savings::fleet::fit;
 use nightwatt_savings::fleet::plan::{PolicyList, ServiceText};
 
 use crate::args::ReadingArgs;
-use crate::written;
+use crate::values;
 
 /// Simulate pools of servers that are switched on and off by a policy
 #[derive(Debug, clap::Args)]
@@ -50,7 +50,7 @@ pub(crate) struct FleetPlanArgs {
     #[arg(value_name = "PLAN", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
     /// Poisson arrivals a second; several are a run each: `300,600`
-    #[arg(long = "rate", value_name = "N", value_delimiter = ',', value_parser = written::factor, conflicts_with = "log")]
+    #[arg(long = "rate", value_name = "N", value_delimiter = ',', value_parser = values::factor, conflicts_with = "log")]
     pub(crate) rates: Vec<f64>,
     #[command(flatten)]
     pub(crate) server: FleetServerArgs,
@@ -88,7 +88,7 @@ pub(crate) struct FleetPlanArgs {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FleetServerArgs {
     /// Requests a second that one server can serve [default: 261.8]
-    #[arg(long, value_name = "N", value_parser = written::factor, conflicts_with = "points")]
+    #[arg(long, value_name = "N", value_parser = values::factor, conflicts_with = "points")]
     pub(crate) service_rate: Option<f64>,
     /// Or measured: a rate and the mean response time at it, as often as wanted: 200=10ms
     #[arg(long = "point", value_name = "RATE=TIME", value_parser = fit::point)]
@@ -108,10 +108,10 @@ pub(crate) struct FleetServerArgs {
     #[arg(long, value_name = "J")]
     pub(crate) switch_j: Option<f64>,
     /// Time to start [default: 5s]
-    #[arg(long, value_name = "TIME", value_parser = written::duration)]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) switch_on: Option<Duration>,
     /// Every request is to be answered within this [default: 10ms]
-    #[arg(long, value_name = "TIME", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", value_parser = values::some_time)]
     pub(crate) sla: Option<Duration>,
     /// Share of requests that may be refused, 0 to 1 [default: 0.01]
     #[arg(long, value_name = "SHARE")]
@@ -125,7 +125,7 @@ pub(crate) struct FleetServerArgs {
 }
 
 fn policy_help() -> String {
-    let examples = written::as_words(PolicyList::EXAMPLES);
+    let examples = values::as_words(PolicyList::EXAMPLES);
     format!(
         "A policy, with all its parameters: {examples} [default: all of them but the oracle, roughly]"
     )
@@ -133,7 +133,7 @@ fn policy_help() -> String {
 
 fn service_help() -> String {
     let [usual, ..] = ServiceText::EXAMPLES;
-    let examples = written::as_words(ServiceText::EXAMPLES);
+    let examples = values::as_words(ServiceText::EXAMPLES);
     format!("How service times are distributed: {examples} [default: {usual}]")
 }
 
@@ -231,7 +231,7 @@ pub(crate) struct FleetFitArgs {
     #[arg(long = "point", value_name = "RATE=TIME", value_parser = fit::point)]
     pub(crate) points: Vec<ResponsePoint>,
     /// Also say how many requests a server may have to answer each within this
-    #[arg(long, value_name = "TIME", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", value_parser = values::some_time)]
     pub(crate) sla: Option<Duration>,
     /// Print one JSON object
     #[arg(long)]

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::ExitStatus;
 use crate::errors::Failure;
 use crate::figures::{count, counted};
-use crate::{output, signals, whole_file, written};
+use crate::{output, signals, whole_file, values};
 
 /// `tcp fetch`.
 #[derive(Debug, clap::Args)]
@@ -56,10 +56,10 @@ pub(crate) struct UntilArgs {
     #[arg(long)]
     pub(crate) continuous: bool,
     /// The same for this time; connections that are open at its end are cut off
-    #[arg(short = 'd', long = "for", value_name = "TIME", value_parser = written::some_time)]
+    #[arg(short = 'd', long = "for", value_name = "TIME", value_parser = values::some_time)]
     pub(crate) time: Option<Duration>,
     /// The same for this many seconds
-    #[arg(long, value_name = "N", conflicts_with = "time", value_parser = written::factor)]
+    #[arg(long, value_name = "N", conflicts_with = "time", value_parser = values::factor)]
     pub(crate) seconds: Option<f64>,
     /// The same until this many have been started
     #[arg(short = 'n', long, value_name = "TOTAL", value_parser = clap::value_parser!(u64).range(1..))]
@@ -97,7 +97,7 @@ pub(crate) struct HowArgs {
     #[arg(long)]
     pub(crate) discard: bool,
     /// Longest time without progress on a connection
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::some_time)]
     pub(crate) timeout: Duration,
 }
 

@@ -19,7 +19,7 @@ use crate::args::MeterArgs;
 use crate::errors::Failure;
 use crate::progress::Progress;
 use crate::report_pages::{self, cannot_write};
-use crate::{figures, output, signals, whole_file, written};
+use crate::{figures, output, signals, whole_file, values};
 
 /// `tcp lab`.
 #[derive(Debug, clap::Args)]
@@ -87,10 +87,10 @@ pub(crate) struct RunsArgs {
     #[arg(long, value_name = "NAME,..", value_delimiter = ',', default_value = "cubic")]
     pub(crate) congestion: Vec<String>,
     /// Length of a run, in mean lifetimes [default: 200]
-    #[arg(long, value_name = "N", value_parser = written::factor)]
+    #[arg(long, value_name = "N", value_parser = values::factor)]
     pub(crate) lifetimes: Option<f64>,
     /// Longest run; a run has three lifetimes if that is longer [default: 5m]
-    #[arg(long, value_name = "TIME", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", value_parser = values::some_time)]
     pub(crate) longest: Option<Duration>,
     /// Repeat runs until the 95 % interval is within this share of the mean
     #[arg(long, value_name = "SHARE", default_value_t = 0.03)]
@@ -102,7 +102,7 @@ pub(crate) struct RunsArgs {
     #[arg(long)]
     pub(crate) accept_link: bool,
     /// Energy of a transition from idle to active, in joules, for modelled power (`calibrate wakeups` measures it)
-    #[arg(long, value_name = "JOULES", value_parser = written::factor)]
+    #[arg(long, value_name = "JOULES", value_parser = values::factor)]
     pub(crate) wake_energy: Option<f64>,
     #[command(flatten)]
     pub(crate) meter: MeterArgs,

@@ -9,22 +9,22 @@ use serde_json::json;
 use crate::ExitStatus;
 use crate::errors::Failure;
 use crate::figures::{bytes, count, counted};
-use crate::{output, signals, written};
+use crate::{output, signals, values};
 
 /// `tcp serve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Address to listen on; `[::]:5210` for every address of this machine, port 0 for any free port
-    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:5210", value_parser = written::address)]
+    #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:5210", value_parser = values::address)]
     pub(crate) listen: SocketAddr,
     /// Most connections at once; more are refused
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) max_connections: u32,
     /// Longest time for a client's request
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = values::some_time)]
     pub(crate) request_timeout: Duration,
     /// Longest time without progress on a connection
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = written::some_time)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::some_time)]
     pub(crate) idle_timeout: Duration,
     /// Keep N records of connections, the first of each session, for clients that request them
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(0..=10_000_000))]
