@@ -45,7 +45,7 @@ pub struct DemoOptions {
     pub days: Option<u32>,
     /// An access log instead of generated traffic.
     pub log: Option<PathBuf>,
-    /// Server, proxy, promise, cache, policy.
+    /// Server, proxy, SLA, cache, policy.
     pub scenario: Scenario,
     /// Turn the site's mirror on, and play the same requests again without it. A log does not show what a site links
     /// to, so only generated traffic has a mirror.

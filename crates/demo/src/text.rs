@@ -56,7 +56,7 @@ impl DemoReport {
             server.switch_j,
             self.scenario.proxy.power_w,
             self.scenario.policy,
-            self.promise()
+            self.sla()
         )?;
         self.write_answers(out)?;
         self.write_delays(out)?;
@@ -74,7 +74,7 @@ impl DemoReport {
         self.span_s / 86_400.0
     }
 
-    fn promise(&self) -> String {
+    fn sla(&self) -> String {
         let sla = &self.scenario.sla;
         let share =
             sla.share.filter(|_| sla.visits_per_day.is_none() && sla.longest_wait.is_none());

@@ -1,4 +1,4 @@
-//! The power manager of one server: admission, lifecycle, sleep policy, promise and ledger, put
+//! The power manager of one server: admission, lifecycle, sleep policy, SLA and ledger, put
 //! together.
 //!
 //! The gateway drives it with real requests, shadow mode with a pretended server, the simulator with
@@ -44,7 +44,7 @@ pub use self::sleep_blocker::SleepBlocker;
 use super::admission::{self, Cached, ClientClass, Request, Route, Want};
 use super::awake_budget::AwakeBudget;
 use super::lifecycle::{Change, Command, Lifecycle, Phase, Report};
-use super::sleep::{Idle, Lessons, Observation, Promise, SleepPolicy, Verdict};
+use super::sleep::{Idle, Lessons, Observation, SlaBudget, SleepPolicy, Verdict};
 use crate::in_use::{InUse, Use};
 use crate::ledger::{Billing, Ledger};
 use crate::sla::{SlaKeeper, SlaUse};
@@ -264,7 +264,7 @@ impl<P: SleepPolicy> PowerManager<P> {
         self.crawl.promise(now)
     }
 
-    /// Counts an admitted request for the promise and shows it to the policy.
+    /// Counts an admitted request for the SLA and shows it to the policy.
     fn count(&mut self, now: Now, admission_request: &AdmissionRequest, route: Route) {
         if matches!(route, Route::Hold | Route::WaitingPage) {
             self.awake_budget.asked(now.mono, admission_request.network);
@@ -299,7 +299,7 @@ impl<P: SleepPolicy> PowerManager<P> {
     }
 
     /// Whether this page was answered with a waiting page and is opened again. It was counted when it was
-    /// first asked for: to count it twice would let the promise allow more delays for every page that is
+    /// first asked for: to count it twice would let the SLA allow more delays for every page that is
     /// delayed.
     fn is_reopened(&mut self, admission_request: &AdmissionRequest, route: Route) -> bool {
         if admission_request.request.want != Want::Page {
@@ -409,7 +409,7 @@ impl<P: SleepPolicy> PowerManager<P> {
 
     fn consider_sleep(&mut self, now: Now, actions: &mut Vec<Action>) {
         self.draining = false;
-        self.check_at = match self.promise_used(now) {
+        self.check_at = match self.sla_budget(now) {
             Err(SleepBlocker::NotAwake) => Mono::NEVER,
             Err(SleepBlocker::InFlight(_)) => self.awake_budget.over_at(now.mono),
             Err(
@@ -427,7 +427,7 @@ impl<P: SleepPolicy> PowerManager<P> {
             ) => then,
             // A request that is not delayed would change it too: `count` looks again.
             Err(SleepBlocker::Sla(broken)) => self.sla.changes_at(now, &self.settings.zone, broken),
-            Ok(promise) => match self.verdict(now, promise) {
+            Ok(budget) => match self.verdict(now, budget) {
                 Verdict::Sleep if self.background > 0 => {
                     // The end of the last one looks again.
                     self.draining = true;
@@ -448,14 +448,14 @@ impl<P: SleepPolicy> PowerManager<P> {
         };
     }
 
-    fn verdict(&mut self, now: Now, promise: Option<Promise>) -> Verdict {
+    fn verdict(&mut self, now: Now, sla: Option<SlaBudget>) -> Verdict {
         if self.sleep_ordered {
             return Verdict::Sleep;
         }
         let awake_since = self.lifecycle.since();
         let since = self.last_to_server.max(awake_since);
         let wake_time = self.expected_wake_time();
-        self.policy.verdict(now, &Idle { since, awake_since, promise, wake_time })
+        self.policy.verdict(now, &Idle { since, awake_since, sla, wake_time })
     }
 
     /// Records what happened and passes on what is to be done.

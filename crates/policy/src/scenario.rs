@@ -34,7 +34,7 @@ pub struct Scenario {
     /// When to sleep.
     pub policy: PolicyChoice,
     /// What sparing one visit its delay is worth, J: the `learned` policy minimises energy + this x
-    /// delayed visits, within the promise if one is made.
+    /// delayed visits, within the SLA if there is one.
     pub delay_price_j: f64,
     /// The same in hundredths of `electricity.currency`: as many joules as these buy at the mean price.
     pub delay_price_ct: f64,

@@ -42,9 +42,9 @@ pub struct Terms {
     pub min_on: Duration,
 }
 
-/// How much of the operator's promise (SLA) is used: of the form of which most is.
+/// How much of the SLA is used: of the form of which most is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Promise {
+pub struct SlaBudget {
     /// Share of the delays it allows that would be used after one more sleep; 1 is all.
     pub used: f64,
     /// Delays that it allows in its window, at the present traffic.
@@ -71,8 +71,8 @@ pub struct Idle {
     pub since: Mono,
     /// It is awake since.
     pub awake_since: Mono,
-    /// The promise that a sleep has to keep, if one was made.
-    pub promise: Option<Promise>,
+    /// The SLA that a sleep has to keep, if there is one.
+    pub sla: Option<SlaBudget>,
     /// How long the next wake-up is expected to take, by those seen so far.
     pub wake_time: Duration,
 }
@@ -92,7 +92,7 @@ pub enum Verdict {
 ///
 /// A driver calls [`observe`](Self::observe) for every request of people and programs, and
 /// [`verdict`](Self::verdict) whenever the server could sleep: nothing in flight, quiet and minimum
-/// on time over, promise kept.
+/// on time over, SLA kept.
 pub trait SleepPolicy {
     /// A request arrived.
     fn observe(&mut self, now: Now, seen: &Observation);
@@ -168,7 +168,7 @@ mod tests {
     fn a_timeout_says_when_to_ask_again() {
         let mut policy = Timeout { idle: Duration::from_secs(5) };
         let (since, wake_time) = (Mono::from_secs(100), Duration::from_secs(5));
-        let idle = Idle { since, awake_since: Mono::ZERO, promise: None, wake_time };
+        let idle = Idle { since, awake_since: Mono::ZERO, sla: None, wake_time };
         let at = |secs| Now { mono: Mono::from_secs(secs), ..Now::default() };
         assert_eq!(policy.verdict(at(104), &idle), Verdict::AskAgainAt(Mono::from_secs(105)));
         assert_eq!(policy.verdict(at(105), &idle), Verdict::Sleep);

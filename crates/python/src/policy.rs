@@ -84,7 +84,7 @@ impl SleepPolicy {
         let since = time(py, idle_since)?;
         let awake_since = time(py, awake_since)?;
         let now = self.now(py, at)?;
-        let idle = Idle { since, awake_since, promise: None, wake_time: self.wake_time };
+        let idle = Idle { since, awake_since, sla: None, wake_time: self.wake_time };
         match self.policy().verdict(now, &idle) {
             Verdict::Sleep => Ok("sleep".into_pyobject(py)?.into_any()),
             Verdict::Stay => Ok("stay".into_pyobject(py)?.into_any()),

@@ -80,7 +80,7 @@ pub struct AnalyzeOptions {
     pub reading: Reading,
     /// Only this many days from the first request on.
     pub days: Option<u32>,
-    /// Server, proxy, promise, cache, policy.
+    /// Server, proxy, SLA, cache, policy.
     pub scenario: Scenario,
     /// What the operator says about clients.
     pub classes: ClassifierConfig,

@@ -66,7 +66,7 @@ pub enum Error {
     /// The caller stopped it.
     #[error("the plan was not simulated to its end: the caller stopped it")]
     Stopped,
-    /// No pool keeps the promise.
+    /// No pool keeps the SLA.
     #[error("{0}")]
     TooFew(String),
 }

@@ -78,7 +78,7 @@ pub struct PublishedOptions {
     pub logs: Vec<PathBuf>,
     /// How all logs are to be read.
     pub reading: Reading,
-    /// Server, proxy, promise, cache, policy.
+    /// Server, proxy, SLA, cache, policy.
     pub scenario: Scenario,
     /// Who counts as a crawler.
     pub crawlers: Crawlers,

@@ -62,8 +62,8 @@ fn nobody_has_to_find_a_timeout() {
 }
 
 #[test]
-fn the_promise_is_kept_and_its_delays_are_well_spent() {
-    // A single day is all first day: no promise can be judged by it.
+fn the_sla_is_kept_and_its_delays_are_well_spent() {
+    // A single day is all first day: no SLA can be judged by it.
     for log in &LOGS[..2] {
         for grace in [1, 24, 7 * 24] {
             let Some(path) = shared(log) else { return };

@@ -93,7 +93,7 @@ fn what_a_mirror_saves_live_is_what_analyze_foresees_from_the_log() {
 }
 
 #[test]
-fn who_promises_nothing_saves_more() {
+fn a_site_without_an_sla_saves_more() {
     let saving = |options: &[&str]| played(options)["saving"].as_f64().unwrap();
     let greedy = saving(&["--policy", "timeout 5s", "--no-sla", "--no-mirror"]);
     let always_on = saving(&["--policy", "always-on", "--no-mirror"]);

@@ -115,7 +115,7 @@ pub(crate) fn told(output: &Output) -> String {
     told
 }
 
-/// What is special about a site. The rest: small times, no promise, sleep at once when idle.
+/// What is special about a site. The rest: small times, no SLA, sleep at once when idle.
 pub(crate) struct Plan {
     /// `[site.power...]`, with `ORIGIN` for the address of the server, `NIGHTWATT` for the program
     /// and `DIR` for the folder.

@@ -81,7 +81,7 @@ fn nobody_is_lost_on_real_logs() {
                 let statuses = sum(&["http_200", "http_404", "http_503", "http_other"]);
                 let answers = statuses + sum(&["malformed", "bot_redirection", "served_survey"]);
                 assert_eq!(answers, requests, "{it}");
-                // The promise: a tenth may wait. Crawlers and the cache only add to the rest.
+                // The SLA: a tenth may wait. Crawlers and the cache only add to the rest.
                 assert!(it["within_50ms_share"].as_f64() >= Some(0.9), "{it}");
             }
         }

@@ -36,7 +36,7 @@ fn is_sound(week: &Value) {
 
 #[test]
 #[ignore = "a minute of computing: `make nightly LANE=soak`"]
-fn a_week_of_march_without_a_promise_saves_more_than_six_tenths() {
+fn a_week_of_march_without_an_sla_saves_more_than_six_tenths() {
     let options = ["--days", "7", "--policy", "timeout 5s", "--no-sla"];
     let Some(week) = played("yuvi_in_nginx_2012-03.log.gz", &options) else { return };
     is_sound(&week);
@@ -105,6 +105,6 @@ fn analyze_and_demo_agree_on_the_published_policy() {
 
 #[test]
 #[ignore = "a minute of computing: `make nightly LANE=soak`"]
-fn a_week_of_march_with_the_default_policy_keeps_the_promise_and_analyze_agrees() {
+fn a_week_of_march_with_the_default_policy_keeps_the_sla_and_analyze_agrees() {
     the_default_policy_keeps_the_sla("7");
 }

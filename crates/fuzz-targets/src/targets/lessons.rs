@@ -41,7 +41,7 @@ fn go_on(lessons: Lessons, wall: Wall) {
         let idle = Idle {
             since: now.mono,
             awake_since: Mono::ZERO,
-            promise: None,
+            sla: None,
             wake_time: Duration::from_secs(5),
         };
         if let Verdict::AskAgainAt(then) = policy.verdict(now, &idle) {

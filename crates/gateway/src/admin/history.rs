@@ -44,7 +44,8 @@ pub(super) struct History {
 struct Story {
     name: String,
     /// The SLA; absent if it has none.
-    promise: Option<Promise>,
+    #[serde(rename = "promise")]
+    sla: Option<StorySla>,
     currency: String,
     price: String,
     co2_g_per_kwh: f64,
@@ -62,7 +63,7 @@ struct Story {
 }
 
 #[derive(Debug, Serialize)]
-struct Promise {
+struct StorySla {
     /// Absent if another form is given.
     share: Option<f64>,
     visits_per_day: Option<u32>,
@@ -195,14 +196,14 @@ impl Teller {
             unsaid_proxy: true,
             electricity: scenario.electricity.clone(),
         };
-        let promise = scenario.sla().map(|sla| Promise {
+        let sla = scenario.sla().map(|sla| StorySla {
             share: sla.share.map(|it| it.share),
             visits_per_day: sla.visits_per_day,
             longest_wait_s: sla.longest_wait.map(|most| most.as_secs_f64()),
             delay_s: scenario.sla.delay.as_secs_f64(),
             window_s: scenario.sla.window.as_secs_f64(),
         });
-        let story = self.story(&site.name, &rates, scenario.server.uncertainty, &parts, promise);
+        let story = self.story(&site.name, &rates, scenario.server.uncertainty, &parts, sla);
         Story { frontier: site.frontier(self.mono), ..story }
     }
 
@@ -224,13 +225,13 @@ impl Teller {
         rates: &Rates,
         uncertainty: f64,
         parts: &[Part<'_>],
-        promise: Option<Promise>,
+        sla: Option<StorySla>,
     ) -> Story {
         let electricity = &rates.electricity;
         let (days, total) = self.periods(parts, electricity);
         Story {
             name: name.to_owned(),
-            promise,
+            sla,
             currency: electricity.currency.clone(),
             price: electricity.price_per_kwh.to_string(),
             co2_g_per_kwh: electricity.co2_g_per_kwh,

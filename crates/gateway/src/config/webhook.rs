@@ -31,10 +31,12 @@ pub enum EventKind {
     ServerRecovered,
     /// A server is woken again and again without serving a request.
     WakeLoop,
-    /// More requests are delayed than the promise allows.
-    PromiseBroken,
+    /// More requests are delayed than the SLA allows.
+    #[serde(rename = "promise-broken")]
+    SlaBroken,
     /// No longer.
-    PromiseKept,
+    #[serde(rename = "promise-kept")]
+    SlaKept,
     /// A certificate ends soon, or clients will not accept it.
     Certificate,
 }
@@ -46,8 +48,8 @@ impl EventKind {
             Self::ServerFailed => "server-failed",
             Self::ServerRecovered => "server-recovered",
             Self::WakeLoop => "wake-loop",
-            Self::PromiseBroken => "promise-broken",
-            Self::PromiseKept => "promise-kept",
+            Self::SlaBroken => "promise-broken",
+            Self::SlaKept => "promise-kept",
             Self::Certificate => "certificate",
         }
     }

@@ -188,7 +188,7 @@ impl Before {
             self.over_since = None;
             let was_broken = std::mem::replace(&mut self.is_broken, false);
             let text = format!("{name}: the SLA is met again: {counts}.");
-            return was_broken.then_some((EventKind::PromiseKept, text));
+            return was_broken.then_some((EventKind::SlaKept, text));
         }
         let since = *self.over_since.get_or_insert(now);
         if self.is_broken || now.since(since) < BROKEN_FOR {
@@ -201,7 +201,7 @@ impl Before {
         let may_be: Vec<String> = share.into_iter().chain(visits).collect();
         let text =
             format!("{name}: the SLA is broken: {counts}, and {} may be.", may_be.join(", "));
-        Some((EventKind::PromiseBroken, text))
+        Some((EventKind::SlaBroken, text))
     }
 }
 
@@ -333,9 +333,9 @@ mod tests {
         assert_eq!(kinds(&mut watch, promise(100, 10), 21), []);
         assert_eq!(kinds(&mut watch, promise(100, 11), 22), []);
         assert_eq!(kinds(&mut watch, promise(100, 11), 36), []);
-        assert_eq!(kinds(&mut watch, promise(100, 11), 37), [EventKind::PromiseBroken]);
+        assert_eq!(kinds(&mut watch, promise(100, 11), 37), [EventKind::SlaBroken]);
         assert_eq!(kinds(&mut watch, promise(100, 12), 60), []);
-        assert_eq!(kinds(&mut watch, promise(200, 12), 61), [EventKind::PromiseKept]);
+        assert_eq!(kinds(&mut watch, promise(200, 12), 61), [EventKind::SlaKept]);
         // An SLA that is broken only now and then does not count.
         assert_eq!(kinds(&mut watch, promise(100, 11), 62), []);
         assert_eq!(kinds(&mut watch, promise(100, 10), 70), []);
@@ -348,8 +348,8 @@ mod tests {
         let visits = |today| ServerSeen { visits: Some((today, 3)), ..server() };
         assert_eq!(kinds(&mut watch, visits(3), 0), []);
         assert_eq!(kinds(&mut watch, visits(4), 1), []);
-        assert_eq!(kinds(&mut watch, visits(4), 16), [EventKind::PromiseBroken]);
-        assert_eq!(kinds(&mut watch, visits(0), 17), [EventKind::PromiseKept], "the next day");
+        assert_eq!(kinds(&mut watch, visits(4), 16), [EventKind::SlaBroken]);
+        assert_eq!(kinds(&mut watch, visits(0), 17), [EventKind::SlaKept], "the next day");
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn close(ours: f64, theirs: f64, what: &str) {
     assert!((ours - theirs).abs() <= 1e-6 * theirs.abs().max(1.0), "{what}: {ours}, not {theirs}");
 }
 
-/// A site with a promise, clients of all classes, answers of most kinds, two sleeps.
+/// A site with an SLA, clients of all classes, answers of most kinds, two sleeps.
 fn busy() -> Setup {
     awake().with(|config| {
         config.scenario.sla.enabled = true;

@@ -165,7 +165,7 @@ fn a_download_that_its_client_breaks_off_keeps_nobody_awake() {
 }
 
 #[test]
-fn the_promise_keeps_it_awake_until_enough_were_not_delayed() {
+fn the_sla_keeps_it_awake_until_enough_were_not_delayed() {
     let promised = awake().with(|config| config.scenario.sla.enabled = true);
     promised.play(async |stage| {
         for n in 0..8 {
@@ -228,7 +228,7 @@ fn a_server_that_wakes_too_slowly_for_the_longest_wait_does_not_sleep() {
 }
 
 #[test]
-fn crawlers_do_not_count_for_the_promise() {
+fn crawlers_do_not_count_for_the_sla() {
     let promised = awake().with(|config| config.scenario.sla.enabled = true);
     promised.play(async |stage| {
         for n in 0..20 {

@@ -12,7 +12,7 @@ use nightwatt_energy::zone::Zone;
 /// What binds the manager, whatever its policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The promise; `None`: sleep even if requests will have to wait.
+    /// The SLA; `None`: sleep even if requests will have to wait.
     pub sla: Option<Sla>,
     /// Waiting longer than this counts as delayed.
     pub delay: Duration,

@@ -5,7 +5,7 @@ use crate::hours::Hours;
 use crate::in_use::{Standing, Use};
 use crate::lifecycle::Phase;
 use crate::sla::Broken;
-use crate::sleep::{Promise, SleepPolicy};
+use crate::sleep::{SlaBudget, SleepPolicy};
 use nightwatt_energy::time::{Mono, Now};
 
 /// Why a server that is awake does not sleep now.
@@ -44,12 +44,12 @@ pub enum SleepBlocker {
 impl<P: SleepPolicy> PowerManager<P> {
     /// What hinders the server from sleeping now, the policy apart.
     pub fn sleep_blocker(&mut self, now: Now) -> Option<SleepBlocker> {
-        self.promise_used(now).err()
+        self.sla_budget(now).err()
     }
 
-    /// How much of the promise would be used after one more sleep, if one was made and nothing hinders
+    /// How much of the SLA would be used after one more sleep, if there is one and nothing hinders
     /// the server from sleeping.
-    pub(super) fn promise_used(&mut self, now: Now) -> Result<Option<Promise>, SleepBlocker> {
+    pub(super) fn sla_budget(&mut self, now: Now) -> Result<Option<SlaBudget>, SleepBlocker> {
         if self.lifecycle.phase() != Phase::Awake {
             return Err(SleepBlocker::NotAwake);
         }

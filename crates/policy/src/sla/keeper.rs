@@ -7,7 +7,7 @@ use nightwatt_energy::zone::Zone;
 
 use super::visits::DelayedVisits;
 use super::{DelayedToday, Sla, SlaWindow};
-use crate::sleep::{Promise, Unit};
+use crate::sleep::{SlaBudget, Unit};
 use crate::visit::Visitor;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -113,7 +113,7 @@ impl SlaKeeper {
 
     /// What would be used after one more sleep that delays `requests`, by the form of which most would be; nothing if
     /// no form counts delays.
-    pub fn after_one_more(&mut self, now: Now, requests: f64) -> Result<Option<Promise>, Broken> {
+    pub fn after_one_more(&mut self, now: Now, requests: f64) -> Result<Option<SlaBudget>, Broken> {
         let [share, visits] = self.each(now, requests);
         if visits.is_some_and(|visits| visits.used > 1.0) {
             return Err(self.visits.as_mut().map_or(Broken::Share, |visits| Broken::Visits {
@@ -128,18 +128,18 @@ impl SlaKeeper {
     }
 
     /// What is used by a sleep that goes on, which was allowed before: nothing.
-    pub fn unused(&mut self, now: Now) -> Option<Promise> {
-        most_used(self.each(now, 0.0)).map(|promise| Promise { used: 0.0, ..promise })
+    pub fn unused(&mut self, now: Now) -> Option<SlaBudget> {
+        most_used(self.each(now, 0.0)).map(|budget| SlaBudget { used: 0.0, ..budget })
     }
 
-    fn each(&mut self, now: Now, requests: f64) -> [Option<Promise>; 2] {
-        let share = self.share.as_mut().map(|share| Promise {
+    fn each(&mut self, now: Now, requests: f64) -> [Option<SlaBudget>; 2] {
+        let share = self.share.as_mut().map(|share| SlaBudget {
             used: share.used(now, requests),
             delays: share.allowed(now),
             window: share.sla().window,
             unit: Unit::Request,
         });
-        let visits = self.visits.as_mut().map(|visits| Promise {
+        let visits = self.visits.as_mut().map(|visits| SlaBudget {
             used: visits.used(now),
             delays: f64::from(visits.most()),
             window: DAY,
@@ -174,7 +174,7 @@ impl SlaKeeper {
     }
 }
 
-fn most_used(forms: [Option<Promise>; 2]) -> Option<Promise> {
+fn most_used(forms: [Option<SlaBudget>; 2]) -> Option<SlaBudget> {
     forms.into_iter().flatten().max_by(|one, other| one.used.total_cmp(&other.used))
 }
 
@@ -203,13 +203,13 @@ mod tests {
         let share = 1.0 / 4.1;
         for (most, used, unit) in [(2, 0.5, Unit::Visit), (100, share, Unit::Request)] {
             let mut both = seen(keeper(Some(TENTH), Some(most)), 40);
-            let promise = both.after_one_more(Now::default(), 1.0).unwrap().unwrap();
-            assert!((promise.used - used).abs() < 1e-9, "{promise:?}");
-            assert_eq!((promise.unit, promise.window), (unit, DAY));
+            let budget = both.after_one_more(Now::default(), 1.0).unwrap().unwrap();
+            assert!((budget.used - used).abs() < 1e-9, "{budget:?}");
+            assert_eq!((budget.unit, budget.window), (unit, DAY));
         }
         let mut visits = keeper(None, Some(4));
-        let promise = visits.after_one_more(Now::default(), 1.0).unwrap().unwrap();
-        assert!((promise.delays - 4.0).abs() < 1e-9 && (promise.used - 0.25).abs() < 1e-9);
+        let budget = visits.after_one_more(Now::default(), 1.0).unwrap().unwrap();
+        assert!((budget.delays - 4.0).abs() < 1e-9 && (budget.used - 0.25).abs() < 1e-9);
     }
 
     #[test]

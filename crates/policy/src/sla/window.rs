@@ -90,7 +90,7 @@ impl SlaWindow {
         (self.seen, self.delayed)
     }
 
-    /// Delays that the promise allows in a window at the present traffic. While less than a window was
+    /// Delays that the SLA allows in a window at the present traffic. While less than a window was
     /// watched, the rest is taken to be like it; an hour at least, since the first visitors come in a
     /// burst.
     pub fn allowed(&mut self, now: Now) -> f64 {
@@ -101,8 +101,8 @@ impl SlaWindow {
         self.sla.share * seen as f64 * (window.as_secs_f64() / part.as_secs_f64().max(1e-3))
     }
 
-    /// How much of what the promise allows would be used if `more` requests were delayed: the delayed
-    /// over `share` of the seen, (D + K) / (share x (N + K)). Up to 1 the promise is kept.
+    /// How much of what the SLA allows would be used if `more` requests were delayed: the delayed
+    /// over `share` of the seen, (D + K) / (share x (N + K)). Up to 1 the SLA is kept.
     ///
     /// For a window of 24 hours the same is reckoned for the calendar day, with a tenth of what the
     /// remaining hours saw yesterday added to N, and the larger of both counts.

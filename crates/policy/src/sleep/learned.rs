@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use self::arrivals::Arrivals;
 use self::regulars::{Expected, Regulars};
 use self::visits::{OpenVisits, Pauses, Returns};
-use super::{Idle, Observation, Promise, SleepPolicy, Terms, Unit, Verdict};
+use super::{Idle, Observation, SlaBudget, SleepPolicy, Terms, Unit, Verdict};
 use nightwatt_energy::time::{Mono, Now, Wall};
 
 /// The policy asks itself again when the rates have changed: after no less and no more than these
@@ -23,16 +23,16 @@ use nightwatt_energy::time::{Mono, Now, Wall};
 const ASK_S: (f64, f64) = (1.0, 1_800.0);
 const ASK_SHARES: [f64; 2] = [0.1, 0.25];
 
-/// The price of a delayed request when nothing of the promise is used yet, as a share of its price
+/// The price of a delayed request when nothing of the SLA is used yet, as a share of its price
 /// when all is.
 const FIRST_PRICE: f64 = 0.5;
 
-/// The price of a delayed request when the promise is used up, as a share of what it would be worth
-/// if every sleep lasted as long as the promise allows them to on average.
+/// The price of a delayed request when the SLA is used up, as a share of what it would be worth
+/// if every sleep lasted as long as the SLA allows them to on average.
 const LAST_PRICE: f64 = 0.5;
 
 /// Delays that are taken to be allowed beside those that the requests seen allow: before any was
-/// seen, a promise would seem to be worth more than every sleep.
+/// seen, an SLA would seem to be worth more than every sleep.
 const FIRST_DELAYS: f64 = 20.0;
 
 /// What guarding a visit in progress is worth, as a share of the price of its delay: a visitor that is not
@@ -65,11 +65,11 @@ const LONGEST_STOP: Duration = Duration::from_hours(10 * 365 * 24);
 /// is a weekend, and the recent past. A visitor that has been delayed already is no further delayed visit, so the
 /// server need not stay awake for it.
 ///
-/// The price of a delayed visit is the operator's. Where they gave a promise instead (SLA), the
-/// price of a delayed request, or visit, whichever the promise counts, follows from how much of it is
+/// The price of a delayed visit is the operator's. Where they gave an SLA instead, the
+/// price of a delayed request, or visit, whichever the SLA counts, follows from how much of it is
 /// used: cheap while it is unused, dear when little is left, exponentially in between, which is the rule
 /// of the online knapsack problem (Chakrabarty, Zhou and Lukose 2008). Its scale is what a delay would
-/// have to save if the sleeps that the promise allows shared the whole window.
+/// have to save if the sleeps that the SLA allows shared the whole window.
 #[derive(Debug)]
 pub struct Learned {
     terms: Terms,
@@ -86,7 +86,7 @@ pub struct Learned {
 
 /// What the policy has learned, for storing. About 10 KB of JSON.
 ///
-/// It is about requests alone: it stays true when the server, its price or the promise changes.
+/// It is about requests alone: it stays true when the server, its price or the SLA changes.
 /// Whatever is deserialised can have been learned: figures that cannot be are an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
@@ -178,10 +178,10 @@ impl Learned {
 
     /// What staying awake for the next second would spare, W, or more than `enough` of it; and for how many
     /// seconds that stays so if no request comes.
-    fn spared(&mut self, now: Now, promise: Option<Promise>, enough: f64) -> (f64, f64) {
+    fn spared(&mut self, now: Now, sla: Option<SlaBudget>, enough: f64) -> (f64, f64) {
         self.arrivals.pass(now);
         let new = self.arrivals.rate(now);
-        let Prices { request, visit } = self.prices(promise);
+        let Prices { request, visit } = self.prices(sla);
         let states = &self.terms.states;
         let wake_up = (states.switch - (states.on - states.off) * states.wake_time).get();
         let request = wake_up + request;
@@ -201,7 +201,7 @@ impl Learned {
     fn sleep_until_a_regular_comes(&mut self, now: Mono, idle: &Idle) -> Verdict {
         let states = &self.terms.states;
         self.wake_at = None;
-        if let Some(next) = self.next_regular(now, idle.promise) {
+        if let Some(next) = self.next_regular(now, idle.sla) {
             let wake_at = next.from - idle.wake_time;
             if wake_at.since(now) < states.break_even().max(states.sleep_time) {
                 return Verdict::AskAgainAt(next.until);
@@ -212,9 +212,9 @@ impl Learned {
     }
 
     /// The first of the visitors that come like clockwork for which it pays to be awake.
-    fn next_regular(&self, now: Mono, promise: Option<Promise>) -> Option<Expected> {
+    fn next_regular(&self, now: Mono, sla: Option<SlaBudget>) -> Option<Expected> {
         // Not dearer than the first delays: that one was spared may turn out to buy no further sleep.
-        let unused = promise.map(|promise| Promise { used: 0.0, ..promise });
+        let unused = sla.map(|sla| SlaBudget { used: 0.0, ..sla });
         let prices = self.prices(unused);
         self.regulars
             .expected(now)
@@ -239,20 +239,20 @@ impl Learned {
         chance * spared > chance * 0.5 * waited + (1.0 - chance) * in_vain
     }
 
-    /// What delays cost: the operator's price, and what the promise adds to it while so much of it is used.
-    fn prices(&self, promise: Option<Promise>) -> Prices {
+    /// What delays cost: the operator's price, and what the SLA adds to it while so much of it is used.
+    fn prices(&self, sla: Option<SlaBudget>) -> Prices {
         let own = Prices { request: 0.0, visit: self.terms.delay_price.get() };
-        let Some(promise) = promise else { return own };
+        let Some(sla) = sla else { return own };
         let states = &self.terms.states;
-        let first = match promise.unit {
+        let first = match sla.unit {
             Unit::Request => FIRST_DELAYS,
             // The number is given, not learned.
             Unit::Visit => 0.0,
         };
-        let share = promise.window.as_secs_f64() / (promise.delays + first).max(1.0);
+        let share = sla.window.as_secs_f64() / (sla.delays + first).max(1.0);
         let last = LAST_PRICE * (states.on - states.off).get() * share;
-        let more = last * FIRST_PRICE.powf(1.0 - promise.used.clamp(0.0, 1.0));
-        match promise.unit {
+        let more = last * FIRST_PRICE.powf(1.0 - sla.used.clamp(0.0, 1.0));
+        match sla.unit {
             Unit::Request => Prices { request: more, ..own },
             Unit::Visit => Prices { visit: own.visit + more, ..own },
         }
@@ -275,7 +275,7 @@ impl SleepPolicy for Learned {
     fn verdict(&mut self, now: Now, idle: &Idle) -> Verdict {
         let states = self.terms.states;
         let awake = (states.on - states.off).get();
-        let (spared, lasts_s) = self.spared(now, idle.promise, awake);
+        let (spared, lasts_s) = self.spared(now, idle.sla, awake);
         if awake > 0.0 && awake >= spared {
             return self.sleep_until_a_regular_comes(now.mono, idle);
         }

@@ -82,7 +82,7 @@ mod tests {
 
     fn idle(since: f64) -> Idle {
         let (since, wake_time) = (at(since).mono, Duration::from_secs(5));
-        Idle { since, awake_since: Mono::ZERO, promise: None, wake_time }
+        Idle { since, awake_since: Mono::ZERO, sla: None, wake_time }
     }
 
     #[test]

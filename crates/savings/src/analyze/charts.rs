@@ -33,14 +33,14 @@ impl Analysis {
             .description(
                 "Further up saves more; further left delays fewer. The line joins all fixed time-outs \
                  when there is no SLA; what lies above it is better than any of them. The \
-                 policies as served are held back by the promise, but have a cache that knows when \
+                 policies as served are held back by the SLA, but have a cache that knows when \
                  the server sleeps.",
             )
             .series(own)
             .series(others);
         let choices = [PolicyChoice::Learned, PolicyChoice::Window, PolicyChoice::SkiRental];
         let [learned, window, ski_rental] = choices.map(|choice| choice.name());
-        let by_price = format!("{learned} without a promise, by price of a delayed visit");
+        let by_price = format!("{learned} without an SLA, by price of a delayed visit");
         for (kind, name, style) in [
             (ORACLE, ORACLE.to_owned(), Kind::Scatter),
             (learned, by_price, Kind::Scatter),

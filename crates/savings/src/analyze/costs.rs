@@ -1,5 +1,5 @@
 //! What policies would cost at a price per delayed visit: every policy in the same traffic, with the
-//! same classes and the same cache, and no promise in its way.
+//! same classes and the same cache, and no SLA in its way.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -30,7 +30,7 @@ pub struct PolicyFigures {
     pub oracle_share: Option<f64>,
     /// Local calendar days with at least 30 admitted requests.
     pub days: u64,
-    /// Of those, days on which more were delayed than the promise's share.
+    /// Of those, days on which more were delayed than the SLA's share.
     pub days_over: u64,
     /// Share of admitted requests delayed, the first day left out; none if that is all there was.
     pub delayed_share_after_first_day: Option<f64>,

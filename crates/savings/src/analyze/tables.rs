@@ -144,7 +144,7 @@ impl Analysis {
             })
             .number("of the oracle", "%", 1, |it| oracle_share(it.figures))
             .count("days with 30 requests", |it| it.figures.map(|it| it.days))
-            .count("days over the promise", |it| it.figures.map(|it| it.days_over));
+            .count("days over the SLA", |it| it.figures.map(|it| it.days_over));
         match &self.year {
             Some(year) => table
                 .number("saved in a year", &*year.currency, 2, |it| self.saved_in_a_year(it.bill))

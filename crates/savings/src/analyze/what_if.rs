@@ -104,7 +104,7 @@ pub(super) fn try_each(
     let first = trace.0.front().map_or(Mono::ZERO, |asked| asked.at);
     // A stretch begins with its first request; a whole log with the log.
     let begins = if trace.0.len() < MOST { Mono::ZERO } else { first };
-    // Without a promise: what one rule leaves of its budget is spent on other sleeps, and says little
+    // Without an SLA: what one rule leaves of its budget is spent on other sleeps, and says little
     // of the rule.
     let settings = Settings { sla: None, ..Settings::of(scenario) };
     let world =

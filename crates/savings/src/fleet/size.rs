@@ -1,4 +1,4 @@
-//! `nightwatt fleet size`: how many servers of which kind, by which policy, for a log and a promise.
+//! `nightwatt fleet size`: how many servers of which kind, by which policy, for a log and an SLA.
 //!
 //! First how many: of each kind the fewest that, all always on, refuse no more than half of what is
 //! allowed, so that switching has room for the other half. Then by which policy: the cheapest that keeps

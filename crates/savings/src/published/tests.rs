@@ -169,7 +169,7 @@ fn a_server_that_wakes_at_once_keeps_nobody_waiting() {
 }
 
 #[test]
-fn the_promise_keeps_a_server_awake_that_would_delay_too_many() {
+fn the_sla_keeps_a_server_awake_that_would_delay_too_many() {
     let promised = Scenario { policy: PolicyChoice::Window, ..Scenario::default() };
     let comparison = compared(&by_hand(), promised, Crawlers::Published);
     let sleep = &comparison.configurations[3];

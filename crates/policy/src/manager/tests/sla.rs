@@ -4,7 +4,7 @@ use super::*;
 use crate::sla::{Broken, DelayedToday, Sla};
 
 #[test]
-fn the_promise_forbids_sleep_until_enough_were_served_at_once() {
+fn the_sla_forbids_sleep_until_enough_were_served_at_once() {
     let settings = Settings::of(&Scenario::default());
     let mut story = Story::begin(settings);
     story.until(3600);

@@ -70,7 +70,7 @@ fn events(most: usize) -> impl Strategy<Value = Vec<Event>> {
 fn verdict(policy: &mut Learned, now: Now, idle: u64) -> Option<Duration> {
     let wake_time = policy.terms.states.wake_time;
     let since = now.mono - Duration::from_millis(idle);
-    let idle = Idle { since, awake_since: since, promise: None, wake_time };
+    let idle = Idle { since, awake_since: since, sla: None, wake_time };
     // What ends the sum early does not change its outcome.
     let awake = (policy.terms.states.on - policy.terms.states.off).get();
     let [early, whole] = [awake, f64::INFINITY].map(|enough| policy.spared(now, None, enough).0);
@@ -209,7 +209,7 @@ fn whoever_comes_like_clockwork_is_woken_for_as_long_ahead_as_waking_takes() {
         moment.millis += 600_000;
         let since = moment.now().mono;
         let wake_time = Duration::from_secs(wake_time);
-        let idle = Idle { since, awake_since: since, promise: None, wake_time };
+        let idle = Idle { since, awake_since: since, sla: None, wake_time };
         assert_eq!(policy.verdict(moment.now(), &idle), Verdict::Sleep);
         policy.wake_at().expect("they are expected at ten").0
     };
