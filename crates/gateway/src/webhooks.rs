@@ -143,7 +143,7 @@ fn server(kind: Kind, name: &str, supervisor: &Supervisor, sla: Option<Sla>) -> 
         is_well: matches!(status.phase, Phase::Awake | Phase::Asleep),
         failures: status.failures,
         wake_loops: status.wake_loops,
-        promise: status.sla.requests.zip(sla.share).map(|(counts, it)| (counts, it.share)),
+        sla: status.sla.requests.zip(sla.share).map(|(counts, it)| (counts, it.share)),
         visits: status.sla.visits_today.zip(sla.visits_per_day),
     }
 }

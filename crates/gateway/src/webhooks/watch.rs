@@ -65,7 +65,7 @@ pub(super) struct ServerSeen {
     /// Since the start.
     pub(super) wake_loops: u64,
     /// Requests in the window of the SLA, the delayed ones, and their allowed share.
-    pub(super) promise: Option<((u64, u64), f64)>,
+    pub(super) sla: Option<((u64, u64), f64)>,
     /// Visits delayed today, and how many the SLA allows.
     pub(super) visits: Option<(u64, u32)>,
 }
@@ -171,19 +171,19 @@ impl Before {
             events.push((EventKind::WakeLoop, text));
         }
         self.wake_loops = server.wake_loops;
-        events.extend(self.look_at_promise(server, now));
+        events.extend(self.look_at_sla(server, now));
         events
     }
 
-    fn look_at_promise(&mut self, server: &ServerSeen, now: Mono) -> Option<(EventKind, String)> {
+    fn look_at_sla(&mut self, server: &ServerSeen, now: Mono) -> Option<(EventKind, String)> {
         #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
         let too_many = |((requests, delayed), share): &((u64, u64), f64)| {
             *requests >= ENOUGH && *delayed as f64 > share * *requests as f64
         };
-        let requests_over = server.promise.filter(too_many);
+        let requests_over = server.sla.filter(too_many);
         let visits_over = server.visits.filter(|&(today, most)| today > u64::from(most));
         let name = &server.name;
-        let counts = counts(server.promise, server.visits)?;
+        let counts = counts(server.sla, server.visits)?;
         if requests_over.is_none() && visits_over.is_none() {
             self.over_since = None;
             let was_broken = std::mem::replace(&mut self.is_broken, false);
@@ -206,8 +206,8 @@ impl Before {
 }
 
 /// What was delayed, by each form that counts.
-fn counts(promise: Option<((u64, u64), f64)>, visits: Option<(u64, u32)>) -> Option<String> {
-    let requests = promise.map(|((requests, delayed), _)| {
+fn counts(sla: Option<((u64, u64), f64)>, visits: Option<(u64, u32)>) -> Option<String> {
+    let requests = sla.map(|((requests, delayed), _)| {
         format!("{delayed} of {requests} requests in its window were delayed")
     });
     let visits = visits.map(|(today, _)| format!("today {today} visits were delayed"));
@@ -244,7 +244,7 @@ mod tests {
             is_well: true,
             failures: 0,
             wake_loops: 0,
-            promise: None,
+            sla: None,
             visits: None,
         }
     }
@@ -321,29 +321,29 @@ mod tests {
     }
 
     #[test]
-    fn a_promise_is_broken_by_a_share_of_enough_requests_for_a_quarter_of_an_hour() {
+    fn an_sla_is_broken_by_a_share_of_enough_requests_for_a_quarter_of_an_hour() {
         let mut watch = Watch::default();
-        let promise = |requests, delayed| ServerSeen {
-            promise: Some(((requests, delayed), 0.1)),
+        let sla = |requests, delayed| ServerSeen {
+            sla: Some(((requests, delayed), 0.1)),
             ..server()
         };
         // Of 19 all; then 10 of 100, which is allowed.
-        assert_eq!(kinds(&mut watch, promise(19, 19), 0), []);
-        assert_eq!(kinds(&mut watch, promise(19, 19), 20), []);
-        assert_eq!(kinds(&mut watch, promise(100, 10), 21), []);
-        assert_eq!(kinds(&mut watch, promise(100, 11), 22), []);
-        assert_eq!(kinds(&mut watch, promise(100, 11), 36), []);
-        assert_eq!(kinds(&mut watch, promise(100, 11), 37), [EventKind::SlaBroken]);
-        assert_eq!(kinds(&mut watch, promise(100, 12), 60), []);
-        assert_eq!(kinds(&mut watch, promise(200, 12), 61), [EventKind::SlaKept]);
+        assert_eq!(kinds(&mut watch, sla(19, 19), 0), []);
+        assert_eq!(kinds(&mut watch, sla(19, 19), 20), []);
+        assert_eq!(kinds(&mut watch, sla(100, 10), 21), []);
+        assert_eq!(kinds(&mut watch, sla(100, 11), 22), []);
+        assert_eq!(kinds(&mut watch, sla(100, 11), 36), []);
+        assert_eq!(kinds(&mut watch, sla(100, 11), 37), [EventKind::SlaBroken]);
+        assert_eq!(kinds(&mut watch, sla(100, 12), 60), []);
+        assert_eq!(kinds(&mut watch, sla(200, 12), 61), [EventKind::SlaKept]);
         // An SLA that is broken only now and then does not count.
-        assert_eq!(kinds(&mut watch, promise(100, 11), 62), []);
-        assert_eq!(kinds(&mut watch, promise(100, 10), 70), []);
-        assert_eq!(kinds(&mut watch, promise(100, 11), 78), []);
+        assert_eq!(kinds(&mut watch, sla(100, 11), 62), []);
+        assert_eq!(kinds(&mut watch, sla(100, 10), 70), []);
+        assert_eq!(kinds(&mut watch, sla(100, 11), 78), []);
     }
 
     #[test]
-    fn a_promise_is_broken_by_more_visits_than_may_wait_in_a_day() {
+    fn an_sla_is_broken_by_more_visits_than_may_wait_in_a_day() {
         let mut watch = Watch::default();
         let visits = |today| ServerSeen { visits: Some((today, 3)), ..server() };
         assert_eq!(kinds(&mut watch, visits(3), 0), []);
