@@ -117,8 +117,8 @@ impl Authenticator {
                 let body = Body::Challenge(Challenge { slot, token });
                 Ok(Verdict::Answer(Message { nonce, body }.seal(&self.keys[proxy])))
             }
-            Body::Order(challenge, verb, patience_ms) => {
-                let until = now.saturating_add(Duration::from_millis(patience_ms.into()));
+            Body::Order(challenge, verb, timeout_ms) => {
+                let until = now.saturating_add(Duration::from_millis(timeout_ms.into()));
                 let ticket = Ticket { token: challenge.token, nonce, proxy, from, socket, until };
                 self.order(now, ticket, challenge.slot, verb, sealed.tag())
             }

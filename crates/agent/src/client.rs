@@ -36,22 +36,22 @@ pub struct Exchange {
     key: Key,
     nonce: Nonce,
     verb: Verb,
-    patience_ms: u32,
+    timeout_ms: u32,
     challenge: Option<Challenge>,
 }
 
 impl Exchange {
-    /// Begins an exchange; the client waits `patience` for its end. The nonce must be random.
-    pub fn new(key: Key, nonce: Nonce, verb: Verb, patience: Duration) -> Self {
-        let patience_ms = u32::try_from(patience.as_millis()).unwrap_or(u32::MAX);
-        Self { key, nonce, verb, patience_ms, challenge: None }
+    /// Begins an exchange; the client waits `timeout` for its end. The nonce must be random.
+    pub fn new(key: Key, nonce: Nonce, verb: Verb, timeout: Duration) -> Self {
+        let timeout_ms = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
+        Self { key, nonce, verb, timeout_ms, challenge: None }
     }
 
     /// The datagram to send now, and again while no answer arrives.
     pub fn message(&self) -> Vec<u8> {
         let body = self
             .challenge
-            .map_or(Body::Hello, |challenge| Body::Order(challenge, self.verb, self.patience_ms));
+            .map_or(Body::Hello, |challenge| Body::Order(challenge, self.verb, self.timeout_ms));
         Message { nonce: self.nonce, body }.seal(&self.key)
     }
 

@@ -77,8 +77,8 @@ pub fn connect_blocking(
         } else if under_way == 0 {
             return Err(failed);
         }
-        let patience = if waiting.is_empty() { left() } else { left().min(DELAY) };
-        match told.recv_timeout(patience) {
+        let timeout = if waiting.is_empty() { left() } else { left().min(DELAY) };
+        match told.recv_timeout(timeout) {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => {
                 failed = error;

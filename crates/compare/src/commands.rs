@@ -23,7 +23,7 @@ use rustix::process::{
 use super::error::Error;
 
 /// A process that was asked to end is killed after this time.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Between two looks at what is left of a group.
 const STEP: Duration = Duration::from_millis(20);
@@ -169,16 +169,16 @@ impl Process {
 
 /// Asks all of them to end, and sees to it.
 pub fn end_all(processes: &mut [Process]) {
-    end_within(processes, PATIENCE);
+    end_within(processes, TIMEOUT);
 }
 
 /// The same, with this time for them to end by themselves.
-fn end_within(processes: &mut [Process], patience: Duration) {
+fn end_within(processes: &mut [Process], timeout: Duration) {
     let asked: Vec<&Process> = processes.iter().filter(|it| !it.is_over()).collect();
     for process in &asked {
         process.signal(Signal::TERM);
     }
-    let deadline = monotonic() + patience;
+    let deadline = monotonic() + timeout;
     // Not the user's stop: the user who interrupted waits for this.
     if let Ok(stop) = Stop::new() {
         for process in &asked {

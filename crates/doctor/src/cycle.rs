@@ -37,7 +37,7 @@ pub struct Plan {
     /// How long it sleeps each time.
     pub rest: Duration,
     /// No sleep and no wake-up takes longer.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Where it is asked by TCP.
     pub port: SocketAddr,
     /// It is asked by ICMP too: not where the kernel that would answer is one that stays awake.
@@ -234,7 +234,7 @@ impl<'a> Watch<'a> {
         let mut silent = 0;
         loop {
             let asked = self.clock.now().mono;
-            if asked.since(self.began) > self.plan.patience {
+            if asked.since(self.began) > self.plan.timeout {
                 return None;
             }
             let up = is_up().await;

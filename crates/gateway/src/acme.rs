@@ -265,8 +265,8 @@ async fn get(
         };
         let names = u32::try_from(certificate.acme.len()).unwrap_or(u32::MAX);
         let records_take = acme.dns.as_ref().map_or(Duration::ZERO, |dns| dns.takes(names));
-        let patience = TIMEOUT.saturating_add(records_take);
-        let done = clock.timeout(patience, Box::pin(work)).await.unwrap_or(Err(Failed::Silent));
+        let timeout = TIMEOUT.saturating_add(records_take);
+        let done = clock.timeout(timeout, Box::pin(work)).await.unwrap_or(Err(Failed::Silent));
         records.remove_all().await;
         done?
     };

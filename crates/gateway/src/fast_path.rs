@@ -534,7 +534,7 @@ impl Service for Client {
     }
 
     fn deadline(&self, pass: &Box<Pass>) -> Mono {
-        pass.patience()
+        pass.deadline()
     }
 
     fn arrived_at(&self, pass: &Box<Pass>) -> Mono {

@@ -329,7 +329,7 @@ impl OriginPool {
         sending: &Sending,
     ) -> Result<(Response<FromOrigin>, Lent), Failure> {
         // Boxed: otherwise it would be moved with everything around it.
-        match self.patiently(Box::pin(by_http1(way, request)), sending).await {
+        match self.within_timeout(Box::pin(by_http1(way, request)), sending).await {
             Ok(sent) => sent,
             Err(timed_out) => Err(timed_out.into()),
         }
@@ -343,7 +343,7 @@ impl OriginPool {
     ) -> Result<(Response<FromOrigin>, Lent), Failure> {
         let scheme = if self.tls.is_some() { Scheme::HTTPS } else { Scheme::HTTP };
         let asking = by_http2(&connection, request, &self.authority, scheme);
-        let failure = match self.patiently(asking, sending).await {
+        let failure = match self.within_timeout(asking, sending).await {
             Ok(Ok(response)) => {
                 self.shared.was_used(&connection, self.clock.now().mono);
                 return Ok((response, Lent::Http2(connection)));
@@ -395,7 +395,7 @@ impl OriginPool {
     }
 
     /// Waits for an answer while parts of the request are sent, and `answer_timeout` after the last part.
-    async fn patiently<T>(
+    async fn within_timeout<T>(
         &self,
         work: impl Future<Output = T>,
         sending: &Sending,

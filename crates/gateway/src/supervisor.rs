@@ -305,11 +305,11 @@ impl Supervisor {
     }
 
     /// The server could not be reached although it should be awake: probes it, and waits for the answer, for at most
-    /// `patience`. Returns whether it is awake.
-    pub(crate) async fn ask_after(&self, patience: Duration) -> bool {
+    /// `timeout`. Returns whether it is awake.
+    pub(crate) async fn ask_after(&self, timeout: Duration) -> bool {
         let mut probed = self.probed.subscribe();
         self.unreachable();
-        let _ = self.clock.parked(self.clock.timeout(patience, probed.changed())).await;
+        let _ = self.clock.parked(self.clock.timeout(timeout, probed.changed())).await;
         self.phase_now() == Phase::Awake
     }
 

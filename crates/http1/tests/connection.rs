@@ -152,7 +152,7 @@ impl Service for Echo {
 
 const LONG: Duration = Duration::from_mins(10);
 
-fn patient() -> Limits {
+fn long_timeouts() -> Limits {
     Limits {
         head_bytes: 4096,
         fields: 16,
@@ -176,17 +176,17 @@ fn play(limits: Limits, story: impl AsyncFnOnce(House)) {
     play_until(limits, |_| Mono::NEVER, story);
 }
 
-/// `patience`: until when the answer that never comes is waited for, by the time at the start.
-fn play_until(limits: Limits, patience: fn(Mono) -> Mono, story: impl AsyncFnOnce(House)) {
+/// `deadline`: until when the answer that never comes is waited for, by the time at the start.
+fn play_until(limits: Limits, deadline: fn(Mono) -> Mono, story: impl AsyncFnOnce(House)) {
     let clock = Clock::real();
-    let patience = patience(clock.now().mono);
+    let deadline = deadline(clock.now().mono);
     clock.runtime().unwrap().block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
         let seen = Arc::new(Observed::default());
         let (stop, stopped) = watch::channel(false);
-        let service = Echo(Arc::clone(&seen), patience);
+        let service = Echo(Arc::clone(&seen), deadline);
         let serving =
             serve(stream, BytesMut::new(), service, Arc::new(limits), clock.clone(), stopped);
         let served = tokio::spawn(serving);
@@ -227,7 +227,7 @@ fn bodies(answers: &str) -> Vec<&str> {
 
 #[test]
 fn both_ways_share_a_connection_in_order() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house
             .say(
                 "GET /quick/3 HTTP/1.1\r\n\r\nPOST /a HTTP/1.1\r\nContent-Length: 2\r\n\r\nab\
@@ -242,7 +242,7 @@ fn both_ways_share_a_connection_in_order() {
 
 #[test]
 fn what_somebody_else_is_asked_for_keeps_its_place_in_the_line() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house
             .say(
                 "GET /quick/2 HTTP/1.1\r\n\r\nGET /asked/3 HTTP/1.1\r\n\r\nGET /asked/1 HTTP/1.1\r\n\r\n\
@@ -259,7 +259,7 @@ fn what_somebody_else_is_asked_for_keeps_its_place_in_the_line() {
 
 #[test]
 fn a_large_answer_of_somebody_else_reaches_a_slow_client_whole() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("GET /asked/5000000 HTTP/1.1\r\n\r\nGET /last HTTP/1.1\r\nConnection: close\r\n\r\n").await;
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -275,7 +275,7 @@ fn a_large_answer_of_somebody_else_reaches_a_slow_client_whole() {
 
 #[test]
 fn who_leaves_while_somebody_else_is_asked_is_noticed() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         // What is said meanwhile is no reason to go on waiting for ever.
         house.say("GET /asked/never HTTP/1.1\r\n\r\nGET /quick/1 HTTP/1.1\r\n\r\n").await;
         drop(house.client);
@@ -288,13 +288,13 @@ fn who_leaves_while_somebody_else_is_asked_is_noticed() {
 #[test]
 fn who_is_asked_in_vain_or_while_the_listener_stops_is_left_to_the_long_way() {
     let soon = |start: Mono| start + Duration::from_millis(30);
-    play_until(patient(), soon, async |mut house| {
+    play_until(long_timeouts(), soon, async |mut house| {
         house.say("GET /asked/never HTTP/1.1\r\n\r\n").await;
         let answer = house.until("never at last").await;
         assert!(!answer.contains("connection: close"), "{answer}");
         assert_eq!(house.seen.left.load(Ordering::Relaxed), 0);
     });
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("GET /asked/never HTTP/1.1\r\n\r\n").await;
         while house.seen.asked.load(Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;
@@ -308,7 +308,7 @@ fn who_is_asked_in_vain_or_while_the_listener_stops_is_left_to_the_long_way() {
 
 #[test]
 fn bytes_may_come_one_by_one() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         let bytes =
             b"GET /quick/3 HTTP/1.1\r\nA: b\r\n\r\nPOST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nab";
         for byte in bytes {
@@ -323,7 +323,7 @@ fn bytes_may_come_one_by_one() {
 
 #[test]
 fn a_large_answer_reaches_a_slow_client_whole() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("GET /quick/5000000 HTTP/1.1\r\n\r\nGET /last HTTP/1.1\r\nConnection: close\r\n\r\n").await;
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -336,7 +336,7 @@ fn a_large_answer_reaches_a_slow_client_whole() {
 
 #[test]
 fn the_books_say_what_a_client_that_left_has_taken() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("GET /quick/50000000 HTTP/1.1\r\n\r\n").await;
         let mut some = [0; 1000];
         house.client.read_exact(&mut some).await.unwrap();
@@ -349,7 +349,7 @@ fn the_books_say_what_a_client_that_left_has_taken() {
 
 #[test]
 fn a_body_that_nobody_reads_does_not_destroy_the_answer() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("POST /deaf HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n").await;
         let body = vec![b'x'; 3_000_000];
         // All of it is sent although the answer came long ago.
@@ -366,7 +366,7 @@ fn a_bad_body_is_told_to_whoever_reads_it_and_ends_the_connection() {
         ("5\r\nhello\r\nX\r\n\r\n", "A chunk's size is not well-formed."),
         ("2\r\nabc\r\n0\r\n\r\n", "A chunk is not as long as it says."),
     ] {
-        play(patient(), async |mut house| {
+        play(long_timeouts(), async |mut house| {
             let head = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
             house.say(format!("{head}{body}GET /quick/1 HTTP/1.1\r\n\r\n")).await;
             let seen = house.rest().await;
@@ -378,7 +378,7 @@ fn a_bad_body_is_told_to_whoever_reads_it_and_ends_the_connection() {
 
 #[test]
 fn who_leaves_is_noticed_while_the_answer_is_awaited() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("GET /never HTTP/1.1\r\n\r\n").await;
         drop(house.client);
         house.served.await.unwrap();
@@ -387,7 +387,7 @@ fn who_leaves_is_noticed_while_the_answer_is_awaited() {
 
 #[test]
 fn who_only_has_nothing_more_to_ask_gets_the_answer() {
-    let half_closed = Limits { half_closed: LONG, ..patient() };
+    let half_closed = Limits { half_closed: LONG, ..long_timeouts() };
     for (asked, answer) in [
         ("GET /quick/2 HTTP/1.1\r\n\r\n", "qq"),
         ("GET /asked/3 HTTP/1.1\r\n\r\n", "aaa"),
@@ -407,7 +407,7 @@ fn who_only_has_nothing_more_to_ask_gets_the_answer() {
 
 #[test]
 fn a_client_that_sends_all_before_it_reads_gets_a_large_refusal_too() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("POST /deaf/5000000 HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n").await;
         house.client.write_all(&vec![b'x'; 30_000_000]).await.unwrap();
         let seen = house.rest().await;
@@ -419,25 +419,25 @@ fn a_client_that_sends_all_before_it_reads_gets_a_large_refusal_too() {
 fn each_phase_has_its_time() {
     let short = Duration::from_millis(30);
     // The head, from the start of the connection; then a body; then between two requests.
-    play(Limits { head_timeout: short, ..patient() }, async |mut house| {
+    play(Limits { head_timeout: short, ..long_timeouts() }, async |mut house| {
         assert_eq!(house.rest().await, "", "nothing was begun: there is nothing to say");
     });
-    play(Limits { head_timeout: short, ..patient() }, async |mut house| {
+    play(Limits { head_timeout: short, ..long_timeouts() }, async |mut house| {
         house.say("GET /quick/1 HTTP/1.1\r\nA").await;
         assert!(house.rest().await.starts_with("HTTP/1.1 408 "));
         assert_eq!(*house.seen.refused.lock().unwrap(), [Refusal::TimedOut]);
     });
-    play(Limits { body_timeout: short, ..patient() }, async |mut house| {
+    play(Limits { body_timeout: short, ..long_timeouts() }, async |mut house| {
         house.say("POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nhello").await;
         let seen = house.rest().await;
         assert!(seen.ends_with("The request did not come in time."), "{seen}");
     });
-    play(Limits { idle_timeout: short, ..patient() }, async |mut house| {
+    play(Limits { idle_timeout: short, ..long_timeouts() }, async |mut house| {
         house.say("GET /quick/1 HTTP/1.1\r\n\r\n").await;
         assert!(house.rest().await.ends_with('q'));
         assert_eq!(*house.seen.refused.lock().unwrap(), []);
     });
-    play(Limits { send_timeout: short, ..patient() }, async |mut house| {
+    play(Limits { send_timeout: short, ..long_timeouts() }, async |mut house| {
         house.say("GET /quick/50000000 HTTP/1.1\r\n\r\n").await;
         // It takes nothing.
         house.served.await.unwrap();
@@ -447,7 +447,7 @@ fn each_phase_has_its_time() {
 
 #[test]
 fn a_head_that_comes_drop_by_drop_has_no_more_time() {
-    play(Limits { head_timeout: Duration::from_millis(200), ..patient() }, async |mut house| {
+    play(Limits { head_timeout: Duration::from_millis(200), ..long_timeouts() }, async |mut house| {
         house.say("GET /quick/1 HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nA: ").await;
         house.until("q").await;
         let clock = Clock::real();
@@ -463,13 +463,13 @@ fn a_head_that_comes_drop_by_drop_has_no_more_time() {
 
 #[test]
 fn stopping_ends_idle_connections_and_lets_exchanges_end() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("GET /quick/1 HTTP/1.1\r\n\r\n").await;
         house.until("q").await;
         house.stop.send_replace(true);
         assert_eq!(house.rest().await, "");
     });
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("POST / HTTP/1.1\r\nContent-Length: 2\r\n\r\na").await;
         while house.seen.slow.load(Ordering::Relaxed) == 0 {
             tokio::task::yield_now().await;
@@ -483,12 +483,12 @@ fn stopping_ends_idle_connections_and_lets_exchanges_end() {
 
 #[test]
 fn http_1_0_gets_what_it_can_read() {
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         house.say("POST / HTTP/1.0\r\nContent-Length: 2\r\n\r\nab").await;
         let seen = house.rest().await;
         assert!(seen.starts_with("HTTP/1.1 200 OK\r\n") && seen.contains("connection: close"));
     });
-    play(patient(), async |mut house| {
+    play(long_timeouts(), async |mut house| {
         let head = "POST / HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n";
         house.say(format!("{head}ab{head}cd")).await;
         let seen = house.until("cd").await;

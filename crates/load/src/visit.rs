@@ -141,17 +141,17 @@ impl Visit {
         loop {
             let next = clock.now().mono + every;
             clock.sleep_until(next.min(give_up)).await;
-            let patience_ended = next >= give_up;
+            let timed_out = next >= give_up;
             polls += 1;
             let id = format!("{}-poll-{polls}", self.id);
             let state = self.send_now(RequestKind::Poll, &poll, id).await;
-            if !patience_ended && !says_awake(&state.body) {
+            if !timed_out && !says_awake(&state.body) {
                 continue;
             }
             opened += 1;
             let id = format!("{}-reopened-{opened}", self.id);
             let reply = self.send_now(RequestKind::Reopened, &self.plan, id).await;
-            if patience_ended || reply.answer != Some(Answer::WaitingPage) {
+            if timed_out || reply.answer != Some(Answer::WaitingPage) {
                 return;
             }
         }

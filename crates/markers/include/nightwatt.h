@@ -224,7 +224,7 @@ static inline int nightwatt_above_standard(int file)
 static inline int nightwatt_report(int file, const char *reader)
 {
 	struct sockaddr_un address;
-	struct timeval patience = {1, 0};
+	struct timeval limit = {1, 0};
 	struct msghdr message;
 	struct iovec text = {(void *)"m", 1};
 	union {
@@ -252,7 +252,7 @@ static inline int nightwatt_report(int file, const char *reader)
 	rights.header.cmsg_type = SCM_RIGHTS;
 	rights.header.cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(&rights.header), &file, sizeof(file));
-	setsockopt(to, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	setsockopt(to, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (connect(to, (struct sockaddr *)&address,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)) == 0 &&
 	    sendmsg(to, &message, MSG_NOSIGNAL) == 1)

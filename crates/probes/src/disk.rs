@@ -82,11 +82,11 @@ impl DiskProbes {
             // batches does not work: libbpf-rs 0.27 treats a batch that is not full as the last
             // one, and the kernel fills none beyond a bucket's end.)
             let keys: Vec<Vec<u8>> = map.keys().collect();
-            let patience = if keys.len() > FEW { MOMENT } else { FORGET_AFTER };
+            let max_age = if keys.len() > FEW { MOMENT } else { FORGET_AFTER };
             for key in keys {
                 let value = map.lookup(&key, MapFlags::ANY).map_err(refused("tell its sums"))?;
                 let Some(mut value) = value else { continue };
-                let is_old = now.since(maps::last(&value)) > patience;
+                let is_old = now.since(maps::last(&value)) > max_age;
                 if is_old {
                     // Whatever was added in between comes with it.
                     let last = map.lookup_and_delete(&key).map_err(refused("tell its sums"))?;

@@ -447,9 +447,9 @@ fn follow(
         let mut taken = Usage::default();
         let mut taken_at = Mono::ZERO;
         loop {
-            let patience = state.watcher.patience();
-            let due = state.live.as_ref().map_or(patience, |live| live.due().since(monotonic()));
-            match events.recv_timeout(due.min(patience)) {
+            let timeout = state.watcher.timeout();
+            let due = state.live.as_ref().map_or(timeout, |live| live.due().since(monotonic()));
+            match events.recv_timeout(due.min(timeout)) {
                 Ok(Event::Ended(finished)) => {
                     let finished = finished?;
                     return Ok(TargetRun { begin, end: finished.end, finished: Some(finished) });

@@ -99,10 +99,10 @@ pub(super) fn write(body: &Body, bytes: &mut Vec<u8>, limit: usize) {
     match body {
         Body::Hello => bytes.extend([0; CHALLENGE]),
         Body::Challenge(challenge) => write_challenge(*challenge, bytes),
-        Body::Order(challenge, verb, patience_ms) => {
+        Body::Order(challenge, verb, timeout_ms) => {
             write_challenge(*challenge, bytes);
             bytes.push(*verb as u8);
-            bytes.extend(patience_ms.to_be_bytes());
+            bytes.extend(timeout_ms.to_be_bytes());
         }
         Body::Reply(reply) => write_reply(reply, bytes, limit),
         Body::News(news) => {

@@ -90,7 +90,7 @@ fn body() -> impl Strategy<Value = Body> {
         Just(Body::Hello),
         challenge().prop_map(Body::Challenge),
         (challenge(), verb, any::<u32>())
-            .prop_map(|(challenge, verb, patience)| Body::Order(challenge, verb, patience)),
+            .prop_map(|(challenge, verb, timeout)| Body::Order(challenge, verb, timeout)),
         reply,
         news,
         any::<u64>().prop_map(Body::Ack),

@@ -184,7 +184,7 @@ async fn try_out(
     let plan = Plan {
         cycles: times,
         rest: args.rest,
-        patience: args.patience,
+        timeout: args.patience,
         port,
         by_icmp: !target.power.is_some_and(ControllerConfig::is_on_this_machine),
         one_way: matches!(target.power, Some(ControllerConfig::One(_))),

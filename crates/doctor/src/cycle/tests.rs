@@ -114,11 +114,11 @@ fn what_another_started_is_not_put_to_sleep() {
 
 type Steps = Vec<(u32, Step)>;
 
-fn try_out(server: &Server, cycles: u32, patience: Duration) -> (Result<Vec<Cycle>, Error>, Steps) {
+fn try_out(server: &Server, cycles: u32, timeout: Duration) -> (Result<Vec<Cycle>, Error>, Steps) {
     let plan = Plan {
         cycles,
         rest: Duration::ZERO,
-        patience,
+        timeout,
         port: server.address,
         by_icmp: false,
         one_way: false,
@@ -165,7 +165,7 @@ fn a_server_that_does_not_answer_is_told_nothing() {
 #[test]
 fn a_server_that_will_not_sleep_is_told_to_wake() {
     let server = Server::new("127.7.3.3", false);
-    // It never falls silent, so any patience ends.
+    // It never falls silent, so any timeout ends.
     let (tried, _) = try_out(&server, 3, Duration::from_millis(200));
     assert!(tried.unwrap_err().to_string().contains("did not stop answering"));
     assert_eq!(server.told(), ["nothing", "nothing", "nothing", "sleep", "wake"]);

@@ -19,7 +19,7 @@ use nightwatt_environments::{EnvironmentConfig, KINDS, Started};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 /// For what is to happen at once; a slow machine is no failure.
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// Kinds that start on this machine from nothing but programs.
 pub(crate) const WITHOUT_IMAGES: [&str; 6] =
@@ -241,7 +241,7 @@ impl Rig {
         meanwhile();
         kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
         assert!(!holder.wait().unwrap().success());
-        let ended = self.stop.readable_until(guardian.as_fd(), monotonic() + PATIENCE);
+        let ended = self.stop.readable_until(guardian.as_fd(), monotonic() + TIMEOUT);
         assert_eq!(ended, Woken::Readable, "the guardian has ended");
         let left = self.inventory(&[pid]);
         assert!(left.is_empty(), "left after {signal:?}: {left:#?}");
@@ -286,7 +286,7 @@ impl Rig {
 
     /// Polls until this is so: there is no event for it.
     pub(crate) fn until(&self, is_so: impl Fn() -> bool) {
-        let deadline = monotonic() + PATIENCE;
+        let deadline = monotonic() + TIMEOUT;
         while !is_so() {
             assert!(monotonic() < deadline, "in vain");
             self.stop.wait_until(monotonic() + Duration::from_millis(50));
@@ -306,7 +306,7 @@ impl Rig {
         );
         let mut server = started.command(&line).stdin(Stdio::null()).spawn().unwrap();
         let at = format!("{}:{}", started.address(), started.port(inside));
-        let deadline = monotonic() + PATIENCE;
+        let deadline = monotonic() + TIMEOUT;
         let said = loop {
             let mut said = String::new();
             // Behind a forwarded port a connection may be taken, and closed at once.

@@ -57,7 +57,7 @@ impl Pass {
     }
 
     /// Deadline after which the slow path takes over.
-    pub(super) fn patience(&self) -> Mono {
+    pub(super) fn deadline(&self) -> Mono {
         let serving = &self.serving;
         let limit = serving.sites[self.admitted.site].limits.origin_timeout;
         // The slow path checks whether a silent server is asleep.

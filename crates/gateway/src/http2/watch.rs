@@ -58,7 +58,7 @@ impl Conversation {
 
     /// For how long the connection may be idle: before the first request, the time limit for its head. A connection
     /// that is ending only has the time limit for reading.
-    fn patience(&self, has_begun: bool, is_ending: bool) -> Duration {
+    fn timeout(&self, has_begun: bool, is_ending: bool) -> Duration {
         match (is_ending, has_begun) {
             (true, _) => self.limits.send_timeout,
             (false, true) => self.limits.idle_timeout,
@@ -69,18 +69,18 @@ impl Conversation {
     /// Whether it has been idle for this long.
     pub(super) fn is_idle(&self, is_ending: bool) -> bool {
         let state = self.state();
-        let until = state.last + self.patience(state.has_begun, is_ending);
+        let until = state.last + self.timeout(state.has_begun, is_ending);
         state.under_way == 0 && self.clock.now().mono >= until
     }
 
     /// When to check again. It cannot be idle before that, whatever begins or ends meanwhile.
     pub(super) fn next_look(&self, is_ending: bool) -> Mono {
         let (state, now) = (self.state(), self.clock.now().mono);
-        let fresh = now + self.patience(true, is_ending);
+        let fresh = now + self.timeout(true, is_ending);
         if state.under_way > 0 {
             return fresh;
         }
-        fresh.min(state.last + self.patience(state.has_begun, is_ending))
+        fresh.min(state.last + self.timeout(state.has_begun, is_ending))
     }
 }
 

@@ -259,14 +259,14 @@ fn a_server_that_lets_nobody_in_for_a_moment_stays_in_the_pool_and_one_that_goes
     asleep().pool(FOUR, pool, "watch = \"0\"").play(async |stage| {
         stage.at(6).await;
         stage.members[0].origin.shut_out().await;
-        let ask_patiently = async |path: &str| {
+        let ask_for_long = async |path: &str| {
             let mut client = stage.begin(get(path)).await;
             client.lets_time_pass();
             // The time for a connection is 5 s.
             stage.pass(secs(6)).await;
             client.answer().await
         };
-        assert_eq!(ask_patiently("/1").await.status, 200, "it was not sent, so another has it");
+        assert_eq!(ask_for_long("/1").await.status, 200, "it was not sent, so another has it");
         assert_eq!((stage.duties()[0].as_str(), stage.pool().servers[0].failed), ("on", 0));
         // It is well again, and answers: that is forgotten.
         stage.members[0].origin.down().await;
@@ -274,9 +274,9 @@ fn a_server_that_lets_nobody_in_for_a_moment_stays_in_the_pool_and_one_that_goes
         assert_eq!(stage.ask(get("/2")).await.status, 200);
         assert_eq!(seen(&stage.members), [1, 1, 0, 0]);
         stage.members[0].origin.shut_out().await;
-        assert_eq!(ask_patiently("/3").await.status, 200);
+        assert_eq!(ask_for_long("/3").await.status, 200);
         assert_eq!(stage.pool().servers[0].failed, 0);
-        assert_eq!(ask_patiently("/4").await.status, 200);
+        assert_eq!(ask_for_long("/4").await.status, 200);
         assert_eq!(stage.pool().servers[0].failed, 1, "twice without an answer between");
         assert_eq!(seen(&stage.members), [1, 3, 0, 0]);
     });

@@ -177,8 +177,8 @@ impl House {
         let clock = Clock::real();
         let socket = self.dir.path().join("control.sock");
         let asked = control::ask(&socket, order);
-        let patience = Duration::from_mins(1);
-        let asked = async { clock.timeout(patience, asked).await };
+        let timeout = Duration::from_mins(1);
+        let asked = async { clock.timeout(timeout, asked).await };
         clock.runtime().unwrap().block_on(asked).expect("an answer in time").unwrap()
     }
 

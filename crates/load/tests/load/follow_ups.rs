@@ -125,7 +125,7 @@ fn a_crawler_comes_back_when_it_was_told_to() {
 }
 
 #[test]
-fn a_crawler_loses_patience_and_only_crawlers_come_back() {
+fn a_crawler_gives_up_and_only_crawlers_come_back() {
     // Noon + 100 s, as a date.
     let busy =
         |_, _| async { answer(503, &[("retry-after", "Sun, 01 Mar 2026 12:01:40 GMT")], "") };

@@ -92,13 +92,13 @@ pub(super) fn report(file: c_int, reader: &[u8]) -> Option<c_int> {
             address.sun_path.as_mut_ptr().add(1).cast(),
             name.len(),
         );
-        let patience = libc::timeval { tv_sec: 1, tv_usec: 0 };
+        let timeout = libc::timeval { tv_sec: 1, tv_usec: 0 };
         let size = size_of::<libc::timeval>() as libc::socklen_t;
         libc::setsockopt(
             to,
             libc::SOL_SOCKET,
             libc::SO_SNDTIMEO,
-            (&raw const patience).cast(),
+            (&raw const timeout).cast(),
             size,
         );
         let mut byte = *b"m";

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How patient the lifecycle is.
+/// Timeouts of the lifecycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeTimeouts {
     /// A wake command that has not led to an answer by then is given again.

@@ -278,8 +278,8 @@ fn a_server_that_will_say_good_bye_is_not_asked_until_that_must_be_lost() {
     story.later(100).sleep();
     assert_eq!(story.report(|epoch| Report::SleepDone(epoch, Slept::Going)), None);
     assert!(story.commands.is_empty());
-    let patience = story.server.next_timer().since(story.now);
-    assert_eq!(patience.as_secs(), 15);
+    let timeout = story.server.next_timer().since(story.now);
+    assert_eq!(timeout.as_secs(), 15);
     story.tick();
     assert_eq!(story.probed(false), Some(Change::FellAsleep));
 }

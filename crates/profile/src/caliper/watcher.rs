@@ -49,7 +49,7 @@ impl Watcher {
     }
 
     /// Nothing may be left lying for longer than this.
-    pub(super) fn patience(&self) -> Duration {
+    pub(super) fn timeout(&self) -> Duration {
         self.markers.as_ref().map_or(LOOK_EVERY, |markers| markers.next)
     }
 

@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             rule: ActivityRule {
                 baseline: args.baseline,
                 quiet: args.quiet,
-                patience: args.patience,
+                longest_delay: args.patience,
                 ..ActivityRule::default()
             },
         }),

@@ -99,8 +99,8 @@ impl Process<'_> {
     }
 
     /// Notifies the service manager's watchdog, but only if every driver has answered.
-    async fn look(&self, patience: Duration) {
-        if matches!(self.clock.timeout(patience, self.running.is_well()).await, Ok(true)) {
+    async fn look(&self, timeout: Duration) {
+        if matches!(self.clock.timeout(timeout, self.running.is_well()).await, Ok(true)) {
             self.manager.well();
         } else {
             tracing::error!(

@@ -68,18 +68,18 @@ pub struct ActivityRule {
     /// Power must have stayed down for this long for the period to have ended.
     pub quiet: Duration,
     /// How long after the write to look for a rise: longer than the kernel keeps dirty pages.
-    pub patience: Duration,
+    pub longest_delay: Duration,
     /// The meter's quantisation step: a rise must exceed it. Zero if negligible.
     pub step: Watts,
 }
 
 impl Default for ActivityRule {
-    /// 10 s of baseline, 3 s of quiet, 60 s of patience (Linux writes back after 30 s), no step.
+    /// 10 s of baseline, 3 s of quiet, 60 s until the rise (Linux writes back after 30 s), no step.
     fn default() -> Self {
         Self {
             baseline: Duration::from_secs(10),
             quiet: Duration::from_secs(3),
-            patience: Duration::from_mins(1),
+            longest_delay: Duration::from_mins(1),
             step: Watts::ZERO,
         }
     }
@@ -188,7 +188,7 @@ fn period(
 ) -> Result<(Mono, Mono), ActivityError> {
     let active = |reading: &PowerReading| reading.power > limit;
     let rise = after.iter().position(active).ok_or(ActivityError::NoRise)?;
-    if after[rise].time > issued + rule.patience {
+    if after[rise].time > issued + rule.longest_delay {
         return Err(ActivityError::NoRise);
     }
     let last_quiet = rise.checked_sub(1).map_or(before[before.len() - 1], |index| after[index]);

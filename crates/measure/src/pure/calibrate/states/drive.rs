@@ -130,7 +130,7 @@ struct Sleep {
 pub struct Drive {
     plan: DrivePlan,
     phase: Phase,
-    /// The phase ends, or its patience does.
+    /// The phase ends, or its time limit is reached.
     until: Mono,
     probe_at: Mono,
     /// A command is to be given as soon as none is under way.

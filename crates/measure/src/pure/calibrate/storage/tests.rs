@@ -70,7 +70,7 @@ fn what_is_no_active_period_says_why() {
     let busy = log(rng, 0.1, |t| if t > 20.0 { 5.0 } else { 0.0 });
     assert_eq!(activity(&busy, at(15.0), &rule), Err(ActivityError::NoEnd));
     assert_eq!(activity(&busy, at(0.01), &rule), Err(ActivityError::NoBaseline { readings: 1 }));
-    let late = ActivityRule { patience: Duration::from_secs(2), ..rule };
+    let late = ActivityRule { longest_delay: Duration::from_secs(2), ..rule };
     assert_eq!(activity(&busy, at(15.0), &late), Err(ActivityError::NoRise));
     let coarse = ActivityRule { step: Watts(10.0), ..rule };
     assert_eq!(activity(&busy, at(15.0), &coarse), Err(ActivityError::NoRise));
