@@ -19,16 +19,16 @@ pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
     let experiment = runner::experiment(plan, runs)?;
     let mut answers = judged_ratios::answers(&experiment, plan.margin);
     let doubted = busy::doubt(&mut answers, plan, runs);
-    let comparisons = answers.comparisons.iter().map(|course| {
+    let comparisons = answers.comparisons.iter().map(|comparison| {
         let of_it = |run: &&RunRecord| {
-            plan.name_of_comparison(&plan.cells[run.cell]) == course.name && run.failed.is_none()
+            plan.name_of_comparison(&plan.cells[run.cell]) == comparison.name && run.failed.is_none()
         };
         let main = runs.iter().find(of_it).and_then(|run| figures::main_name(plan, run));
         let figures = runs.iter().filter(of_it).flat_map(|run| &run.figures);
         Comparison {
-            name: course.name.clone(),
+            name: comparison.name.clone(),
             main: main.unwrap_or_default(),
-            end: course.end,
+            end: comparison.end,
             units: figures.map(|it| (it.name.clone(), it.unit.clone())).collect(),
         }
     });
@@ -144,11 +144,11 @@ fn warnings(plan: &Plan, runs: &[RunRecord], answers: &Answers, failed: &[Failed
         let (environment, comparison) = (&cell.environment, &cell.comparison);
         warnings.push(format!("{environment}: {comparison} was given up: it failed every time"));
     }
-    for course in answers.comparisons.iter().filter(|it| it.end == Some(End::Cap)) {
+    for comparison in answers.comparisons.iter().filter(|it| it.end == Some(End::Cap)) {
         let share = percent(answers.rule.share);
         warnings.push(format!(
             "{}: not within {share} % of the mean after {} runs, the most that were allowed",
-            course.name, answers.rule.max
+            comparison.name, answers.rule.max
         ));
     }
     let outliers: usize = answers

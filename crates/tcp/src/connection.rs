@@ -1,4 +1,4 @@
-//! The courses of a connection at both ends, as state machines without sockets: what came and what was
+//! The state of a connection at both ends, as state machines without sockets: what came and what was
 //! written goes in, with the time; what to do next comes out.
 
 pub(crate) mod client;

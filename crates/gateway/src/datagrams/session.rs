@@ -45,9 +45,9 @@ const KEPT: usize = 4;
 const KEPT_BYTES: usize = 16 << 10;
 
 /// Nothing of a client is read while it waits, and a client cannot be seen to leave.
-struct Patient;
+struct NothingToRead;
 
-impl Spooling for Patient {
+impl Spooling for NothingToRead {
     async fn fill(&mut self) -> bool {
         true
     }
@@ -147,10 +147,10 @@ impl Session {
     ) {
         let mut ending = Ending::default();
         let outcome = {
-            let course = std::pin::pin!(self.course(entry, &mut inbox, &mut ending));
+            let work = std::pin::pin!(self.forward_until_end(entry, &mut inbox, &mut ending));
             tokio::select! {
                 biased;
-                outcome = course => outcome,
+                outcome = work => outcome,
                 _ = displaced => Outcome::Displaced,
                 () = stops(&stopped) => Outcome::Stopped,
             }
@@ -188,7 +188,7 @@ impl Session {
         ended.write_down(&self.serving);
     }
 
-    async fn course(
+    async fn forward_until_end(
         &self,
         entry: Entry,
         inbox: &mut mpsc::Receiver<Datagram>,
@@ -277,7 +277,7 @@ impl Session {
                 let deadline = self.serving.clock.now().mono + self.serving.config.limits.hold;
                 let to_hold = ToHold { number, network: self.network(), deadline };
                 let clock = &self.serving.clock;
-                match hold(supervisor, &mut phase, to_hold, &mut Patient, clock).await {
+                match hold(supervisor, &mut phase, to_hold, &mut NothingToRead, clock).await {
                     Held::Awake(exchange) => Ok(Some(exchange)),
                     Held::TooLong => Err(Outcome::HeldTooLong),
                     Held::Failed | Held::Left => Err(Outcome::WakeFailed),

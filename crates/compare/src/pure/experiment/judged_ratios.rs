@@ -173,7 +173,7 @@ type Series = BTreeMap<u32, f64>;
 pub fn answers(experiment: &Experiment, margin: f64) -> Answers {
     let design = experiment.design();
     let rule = experiment.rule();
-    let courses = design.comparisons.iter().enumerate();
+    let numbered = design.comparisons.iter().enumerate();
     let names: BTreeSet<&str> = experiment
         .runs()
         .iter()
@@ -192,7 +192,7 @@ pub fn answers(experiment: &Experiment, margin: f64) -> Answers {
             share: rule.share(),
             factor: rule.factor(),
         },
-        comparisons: courses
+        comparisons: numbered
             .map(|(place, name)| ComparisonEnd { name: name.clone(), end: experiment.end(place) })
             .collect(),
         cells: (0..design.cells.len()).map(|cell| cell_runs(experiment, cell)).collect(),
