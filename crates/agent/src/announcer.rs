@@ -44,7 +44,7 @@ impl Announcer {
     }
 
     /// From now on this is announced, in place of whatever was before.
-    pub fn say(&mut self, now: Mono, news: News, nonce: Nonce) {
+    pub fn announce(&mut self, now: Mono, news: News, nonce: Nonce) {
         let (tries, pause) = if news.event == Event::Leaving { LEAVING } else { BACK };
         self.current = Some((news, nonce));
         let pending = self.listeners.iter();
@@ -121,19 +121,19 @@ mod tests {
     #[test]
     fn whoever_does_not_answer_is_told_ten_times_with_longer_pauses() {
         let mut announcer = Announcer::new(vec![0]);
-        announcer.say(Mono::ZERO, news(Event::Back), Nonce([1; 16]));
+        announcer.announce(Mono::ZERO, news(Event::Back), Nonce([1; 16]));
         let seconds: Vec<_> = moments(&mut announcer).iter().map(|ms| ms / 1000).collect();
         assert_eq!(seconds, [0, 1, 3, 7, 15, 31, 61, 91, 121, 151]);
         assert!(announcer.is_done());
         assert_eq!((announcer.unheard(), announcer.unheard()), (vec![0], vec![]));
-        announcer.say(Mono::ZERO, news(Event::Leaving), Nonce([2; 16]));
+        announcer.announce(Mono::ZERO, news(Event::Leaving), Nonce([2; 16]));
         assert_eq!(moments(&mut announcer), [0, 100, 200]);
     }
 
     #[test]
     fn whoever_has_heard_is_not_told_again_and_old_answers_do_not_count() {
         let mut announcer = Announcer::new(vec![0, 3]);
-        announcer.say(Mono::ZERO, news(Event::Back), Nonce([2; 16]));
+        announcer.announce(Mono::ZERO, news(Event::Back), Nonce([2; 16]));
         assert_eq!(announcer.due(Mono::ZERO).len(), 2);
         assert!(!announcer.heard(3, Nonce([1; 16])), "an answer to an earlier announcement");
         assert!(announcer.heard(3, Nonce([2; 16])));

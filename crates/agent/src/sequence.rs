@@ -438,7 +438,7 @@ impl SleepSequence {
         self.counter = (self.counter + 1).max(now.wall_ns.max(0).cast_unsigned());
         let news =
             News { event, boot: self.terms.boot, counter: self.counter, wall_ms: wall_ms(now) };
-        self.announcer.say(now.mono, news, (self.nonces)());
+        self.announcer.announce(now.mono, news, (self.nonces)());
     }
 
     fn proxy_heard(&mut self, now: Stamp, proxy: usize, actions: &mut Vec<Action>) {

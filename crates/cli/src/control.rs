@@ -115,9 +115,9 @@ pub(crate) fn command(
 ) -> Result<ExitStatus, Failure> {
     self::order(args, order)?;
     if args.json {
-        output::say_json(&json!({ "done": true, "order": order }))?;
+        output::print_json(&json!({ "done": true, "order": order }))?;
     } else {
-        output::say(done)?;
+        output::print(done)?;
     }
     Ok(ExitStatus::Success)
 }
@@ -131,13 +131,13 @@ pub(crate) fn order(args: &GatewayArgs, order: &Order) -> Result<(), Failure> {
 }
 
 fn unexpected() -> Failure {
-    Failure::saying("the gateway answered something else than it was asked")
+    Failure::new("the gateway answered something else than it was asked")
 }
 
 /// What the gateway does not do, or a name that it does not know: a mistake on the command line.
 fn without_hint(message: String) -> Failure {
     let is_about_name = control::is_about_name(&message);
-    let failure = Failure::saying(message);
+    let failure = Failure::new(message);
     if is_about_name { failure.into_usage() } else { failure }
 }
 
@@ -145,7 +145,7 @@ fn refused(message: String) -> Failure {
     if control::is_about_name(&message) {
         return without_hint(message);
     }
-    Failure::saying(message).hint("`nightwatt status` shows its sites and what they are doing")
+    Failure::new(message).hint("`nightwatt status` shows its sites and what they are doing")
 }
 
 fn ask(args: &GatewayArgs, order: &Order) -> Result<Reply, Failure> {
@@ -159,7 +159,7 @@ fn ask(args: &GatewayArgs, order: &Order) -> Result<Reply, Failure> {
             let hint = hint(&error, args);
             Err(Failure::failed(&error).hint(hint))
         }
-        Err(_) => Err(Failure::saying(format!(
+        Err(_) => Err(Failure::new(format!(
             "the gateway at {} did not answer within 10 s",
             socket.display()
         ))

@@ -50,14 +50,14 @@ impl Failure {
     }
 
     /// The command failed, and no further cause is known.
-    pub(crate) fn saying(what: impl Into<String>) -> Self {
-        Self { status: ExitStatus::Failed, explained: Explained::saying(what) }
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self { status: ExitStatus::Failed, explained: Explained::new(what) }
     }
 
     /// `command` was not started, because this machine lacks something: all of it, each with what to do about it.
     pub(crate) fn missing(command: &str, missing: &[String]) -> Self {
         let list = missing.join("\n  ");
-        Self::saying(format!("`{command}` was not started: this machine lacks\n  {list}"))
+        Self::new(format!("`{command}` was not started: this machine lacks\n  {list}"))
     }
 
     /// The same, but as a mistake on the command line.
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_failure_ends_in_the_next_thing_to_try() {
-        let failure = Failure::saying("no").hint("try yes").maybe_hint(None);
+        let failure = Failure::new("no").hint("try yes").maybe_hint(None);
         assert_eq!(failure.to_string(), "error: no\nhint: try yes");
         assert_eq!(failure.status(), ExitStatus::Failed);
         assert_eq!(failure.into_usage().status(), ExitStatus::Usage);

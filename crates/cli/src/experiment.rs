@@ -36,7 +36,7 @@ const INTERRUPTED: u8 = 130;
 
 /// `done` is kept, and the same command continues: `3 runs, which are kept`.
 pub(crate) fn interrupted(done: &str) -> Failure {
-    Failure::saying(format!("interrupted after {done}"))
+    Failure::new(format!("interrupted after {done}"))
         .hint("the same command continues from there")
         .ending_with(INTERRUPTED)
 }

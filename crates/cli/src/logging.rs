@@ -50,7 +50,7 @@ fn filter(level: Option<&str>, usual: &str) -> Result<EnvFilter, Failure> {
     };
     if let Some(word) = unknown_level(&directives) {
         let text = format!("{origin}: there is no level `{word}`");
-        return Err(Failure::saying(text).into_usage().hint(HINT));
+        return Err(Failure::new(text).into_usage().hint(HINT));
     }
     EnvFilter::builder().parse(&directives).map_err(|error| {
         Failure::because(format!("{origin}: `{directives}` is not a log filter"), &error)

@@ -23,7 +23,7 @@ pub(crate) fn failure(
         _ => return None,
     };
     let name = spelling(option)?;
-    Some(Failure::saying(format!("`{name}` must not be negative, and is `{value}`")).into_usage())
+    Some(Failure::new(format!("`{name}` must not be negative, and is `{value}`")).into_usage())
 }
 
 /// An option and the word behind it, which clap took for another option: `--price -1`.
@@ -127,7 +127,7 @@ mod tests {
         to.extend(options.filter_map(|it| Some((words.to_vec(), spelling(it)?))));
     }
 
-    fn said(words: &[String]) -> Option<String> {
+    fn message(words: &[String]) -> Option<String> {
         let line: Vec<OsString> = words.iter().map(OsString::from).collect();
         let program = help::command();
         let error = program.clone().try_get_matches_from(&line).err()?;
@@ -148,10 +148,10 @@ mod tests {
                 // A number that the parser takes is refused by the command itself.
                 let is_taken = help::command().try_get_matches_from(&joined).is_ok();
                 assert!(
-                    is_taken || said(&joined).as_ref() == Some(&expected),
+                    is_taken || message(&joined).as_ref() == Some(&expected),
                     "{line} {option}={value}"
                 );
-                assert_eq!(said(&apart).as_ref(), Some(&expected), "{line} {option} {value}");
+                assert_eq!(message(&apart).as_ref(), Some(&expected), "{line} {option} {value}");
             }
         }
     }
@@ -159,8 +159,8 @@ mod tests {
     #[test]
     fn other_words_are_left_to_clap() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(said(&words("nightwatt run -r 3 -- tail -1")), None, "of another program");
-        assert_eq!(said(&words("nightwatt run -1 true")), None, "of no option");
-        assert_eq!(said(&words("nightwatt check --json -1")), None, "it has no value");
+        assert_eq!(message(&words("nightwatt run -r 3 -- tail -1")), None, "of another program");
+        assert_eq!(message(&words("nightwatt run -1 true")), None, "of no option");
+        assert_eq!(message(&words("nightwatt check --json -1")), None, "it has no value");
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn order_and_wait(
         let status = control::status(&site.gateway)?;
         let look = Look::at(&status, site.site.as_deref());
         let look =
-            look.ok_or_else(|| Failure::saying("the gateway has no such server any more"))?;
+            look.ok_or_else(|| Failure::new("the gateway has no such server any more"))?;
         let elapsed = clock.now().mono.since(began);
         if look.is(wanted) {
             let (name, time) = (&look.name, figures::time(elapsed));
@@ -85,17 +85,17 @@ pub(crate) fn order_and_wait(
                     format!("{name} is {} after {time}", look.state)
                 }
             };
-            output::say_result(&done, site.gateway.json, words, &[])?;
+            output::print_result(&done, site.gateway.json, words, &[])?;
             return Ok(ExitStatus::Success);
         }
         if wanted == Phase::Awake && look.is(Phase::Failed) {
-            return Err(Failure::saying(format!("{} does not wake", look.name)).hint(
+            return Err(Failure::new(format!("{} does not wake", look.name)).hint(
                 "the log of `nightwatt serve` has the reason; `nightwatt doctor` looks for it",
             ));
         }
         if elapsed > wait.patience {
             let limit = figures::time(wait.patience);
-            return Err(Failure::saying(format!(
+            return Err(Failure::new(format!(
                 "not {} after {limit}: {}",
                 wanted.as_str(),
                 look.words()

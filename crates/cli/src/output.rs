@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::errors::Failure;
 
 /// Writes one or more lines to stdout. A reader that went away has read enough.
-pub(crate) fn say(text: &str) -> Result<(), Failure> {
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match writeln!(stdout, "{}", printable(text.trim_end_matches('\n')))
         .and_then(|()| stdout.flush())
@@ -24,23 +24,23 @@ pub(crate) fn say(text: &str) -> Result<(), Failure> {
 }
 
 /// Writes one JSON object to stdout, in one line.
-pub(crate) fn say_json(value: &impl Serialize) -> Result<(), Failure> {
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value)
         .map_err(|error| Failure::because("cannot write the result as JSON", &error))?;
-    say(&text)
+    print(&text)
 }
 
 /// Writes a result to stdout, as JSON or in words, and its warnings to stderr.
-pub(crate) fn say_result(
+pub(crate) fn print_result(
     result: &impl Serialize,
     json: bool,
     words: impl FnOnce() -> String,
     warnings: &[String],
 ) -> Result<(), Failure> {
     if json {
-        say_json(result)?;
+        print_json(result)?;
     } else {
-        say(&words())?;
+        print(&words())?;
     }
     for warning in warnings {
         complain(&format!("warning: {warning}"));
@@ -88,13 +88,13 @@ pub(crate) fn folded(text: &str) -> String {
 }
 
 /// Writes a result to stdout, as JSON or in words whose lines are folded, and its warnings to stderr.
-pub(crate) fn say_folded(
+pub(crate) fn print_folded(
     result: &impl Serialize,
     json: bool,
     words: impl FnOnce() -> String,
     warnings: &[String],
 ) -> Result<(), Failure> {
-    say_result(result, json, || folded(&words()), &[])?;
+    print_result(result, json, || folded(&words()), &[])?;
     for warning in warnings {
         complain(&folded(&format!("warning: {warning}")));
     }

@@ -53,7 +53,7 @@ impl<'a> Output<'a> {
         text.push('\n');
         match self {
             Self::Stderr => output::complain(text.trim_end_matches('\n')),
-            Self::Stdout => output::say(&text)?,
+            Self::Stdout => output::print(&text)?,
             Self::File(path, file) => {
                 if let Err(error) = file.write_all(text.as_bytes()) {
                     // The figures cost a whole run: print them if they cannot be written to the file.

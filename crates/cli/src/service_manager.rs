@@ -60,7 +60,7 @@ impl ServiceManager {
         self.watchdog.map(|it| it / 2)
     }
 
-    fn say(&self, state: &str) {
+    fn notify(&self, state: &str) {
         if let Some((socket, address)) = &self.to
             && let Err(error) = socket.send_to_addr(state.as_bytes(), address)
         {
@@ -70,28 +70,28 @@ impl ServiceManager {
 
     /// The service is ready.
     pub(crate) fn ready(&self) {
-        self.say("READY=1\nSTATUS=serving");
+        self.notify("READY=1\nSTATUS=serving");
     }
 
     /// The service reads its configuration again; [`ready`](Self::ready) ends that.
     pub(crate) fn reloading(&self) {
         let now = monotonic().0.as_micros();
-        self.say(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reading the configuration"));
+        self.notify(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reading the configuration"));
     }
 
     /// The service is alive: notifies the watchdog.
     pub(crate) fn well(&self) {
-        self.say("WATCHDOG=1");
+        self.notify("WATCHDOG=1");
     }
 
     /// The service is stopping.
     pub(crate) fn stopping(&self) {
-        self.say("STOPPING=1\nSTATUS=letting running exchanges end");
+        self.notify("STOPPING=1\nSTATUS=letting running exchanges end");
     }
 
     /// Another process is the service from now on.
     pub(crate) fn replaced_by(&self, pid: i32) {
-        self.say(&format!("MAINPID={pid}\nREADY=1\nSTATUS=serving, after a hand-over"));
+        self.notify(&format!("MAINPID={pid}\nREADY=1\nSTATUS=serving, after a hand-over"));
     }
 }
 

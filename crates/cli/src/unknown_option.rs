@@ -20,7 +20,7 @@ pub(crate) fn failure(error: &clap::Error, line: &[OsString]) -> Option<Failure>
     let similar = similar.map_or_else(String::new, |it| format!("; similar: `{it}`"));
     let what = format!("there is no option `{option}`{similar}");
     let hint = "a program whose name begins with - goes after --";
-    Some(Failure::saying(what).hint(hint).into_usage())
+    Some(Failure::new(what).hint(hint).into_usage())
 }
 
 fn named(value: &ContextValue) -> Option<&str> {
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::help;
 
-    fn said(line: &str) -> Option<String> {
+    fn message(line: &str) -> Option<String> {
         let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
         let error = help::command().try_get_matches_from(&line).err()?;
         failure(&error, &line).map(|it| it.to_string())
@@ -46,16 +46,16 @@ mod tests {
     fn an_option_that_does_not_exist_is_no_program() {
         let wanted = "error: there is no option `--repeats`; similar: `--repeat`\n\
                       hint: a program whose name begins with - goes after --";
-        assert_eq!(said("nightwatt run --repeats 3 -- true").as_deref(), Some(wanted));
-        let said_of = said("nightwatt caliper --marker -- true").unwrap();
+        assert_eq!(message("nightwatt run --repeats 3 -- true").as_deref(), Some(wanted));
+        let said_of = message("nightwatt caliper --marker -- true").unwrap();
         assert!(said_of.contains("`--marker`; similar: `--markers`"), "{said_of}");
         for right in [
             "nightwatt run -r 3 ls -la",
             "nightwatt run -- --repeats 3",
             "nightwatt run ls --color",
         ] {
-            assert_eq!(said(right), None);
+            assert_eq!(message(right), None);
         }
-        assert_eq!(said("nightwatt serve --repeats"), None, "clap says it");
+        assert_eq!(message("nightwatt serve --repeats"), None, "clap says it");
     }
 }

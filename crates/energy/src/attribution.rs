@@ -132,7 +132,7 @@ mod tests {
         used.iter().map(one).collect()
     }
 
-    fn told(attribution: &Attribution) -> Vec<(&str, f64)> {
+    fn parts(attribution: &Attribution) -> Vec<(&str, f64)> {
         attribution.named().map(|(name, joules)| (name, joules.get())).collect()
     }
 
@@ -141,7 +141,7 @@ mod tests {
         let mut attribution = Attribution::new(2);
         let busy = Duration::from_secs(2);
         attribution.share(Joules(20.0), &users(&[("a", 1000), ("b", 500), ("c", 100)]), busy);
-        assert_eq!(told(&attribution), [("a", 10.0), ("b", 5.0)]);
+        assert_eq!(parts(&attribution), [("a", 10.0), ("b", 5.0)]);
         assert_eq!(attribution.others(), Joules(5.0));
         // A time in which no user did anything.
         attribution.share(Joules(3.0), &users(&[("a", 0), ("b", 0)]), Duration::ZERO);
@@ -163,9 +163,9 @@ mod tests {
         let busy = Duration::from_secs(1);
         attribution.share(Joules(10.0), &users(&[("a", 1000)]), busy);
         attribution.share(Joules(10.0), &users(&[("a", 0), ("b", 1000)]), busy);
-        assert_eq!((told(&attribution), attribution.others()), (vec![("a", 10.0)], Joules(10.0)));
+        assert_eq!((parts(&attribution), attribution.others()), (vec![("a", 10.0)], Joules(10.0)));
         attribution.share(Joules(10.0), &users(&[("b", 1000)]), busy);
-        assert_eq!((told(&attribution), attribution.gone()), (vec![("b", 10.0)], Joules(10.0)));
+        assert_eq!((parts(&attribution), attribution.gone()), (vec![("b", 10.0)], Joules(10.0)));
     }
 
     proptest! {

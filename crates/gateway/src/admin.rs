@@ -142,13 +142,13 @@ fn answer(
     headers: &HeaderMap,
 ) -> Response<Full<Bytes>> {
     if !matches!(*method, Method::GET | Method::HEAD) {
-        let mut response = told(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "Only GET and HEAD.\n");
+        let mut response = respond(StatusCode::METHOD_NOT_ALLOWED, PLAIN, "Only GET and HEAD.\n");
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return response;
     }
     match path {
-        "/" => told(StatusCode::OK, PLAIN, INDEX),
-        "/metrics" => told(StatusCode::OK, EXPOSITION, gateway.metrics()),
+        "/" => respond(StatusCode::OK, PLAIN, INDEX),
+        "/metrics" => respond(StatusCode::OK, EXPOSITION, gateway.metrics()),
         "/healthz" => {
             let health = gateway.health();
             health_answer(headers, &health, health.text(), health.retry_after())
@@ -156,7 +156,7 @@ fn answer(
         _ => {
             let name = path.strip_prefix("/healthz/");
             let Some(health) = name.and_then(|name| gateway.health_of(name)) else {
-                return told(StatusCode::NOT_FOUND, PLAIN, format!("Nothing here.\n\n{INDEX}"));
+                return respond(StatusCode::NOT_FOUND, PLAIN, format!("Nothing here.\n\n{INDEX}"));
             };
             health_answer(headers, &health, format!("{}\n", health.text), health.retry_after())
         }
@@ -172,9 +172,9 @@ fn health_answer(
 ) -> Response<Full<Bytes>> {
     let status = retry_after.map_or(StatusCode::OK, |_| StatusCode::SERVICE_UNAVAILABLE);
     let mut response = if accepted(headers).json_at_all() {
-        told(status, JSON, serde_json::to_vec(health).unwrap_or_default())
+        respond(status, JSON, serde_json::to_vec(health).unwrap_or_default())
     } else {
-        told(status, PLAIN, text)
+        respond(status, PLAIN, text)
     };
     if let Some(after) = retry_after {
         response.headers_mut().insert(RETRY_AFTER, after.as_secs().into());
@@ -182,7 +182,7 @@ fn health_answer(
     response
 }
 
-fn told(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
+fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

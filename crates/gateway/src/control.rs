@@ -371,13 +371,13 @@ async fn converse(mut live: Live<Gateway>, demands: mpsc::Sender<Demand>, stream
             Err(error) => Reply::Error(format!("this is no order: {error}")),
         };
         drop(gateway);
-        if say(&mut stream, &reply).await.is_err() {
+        if send(&mut stream, &reply).await.is_err() {
             return;
         }
     }
 }
 
-async fn say(stream: &mut BufReader<UnixStream>, reply: &Reply) -> std::io::Result<()> {
+async fn send(stream: &mut BufReader<UnixStream>, reply: &Reply) -> std::io::Result<()> {
     let mut text = serde_json::to_vec(reply)?;
     text.push(b'\n');
     stream.get_mut().write_all(&text).await
@@ -404,12 +404,12 @@ impl Drop for Lent {
 
 async fn lend(gateway: &Gateway, name: &str, mut stream: BufReader<UnixStream>) {
     let Some(supervisor) = gateway.supervisors().find(|it| it.name() == name) else {
-        let _ = say(&mut stream, &Reply::Error(format!("there is no `{name}` here"))).await;
+        let _ = send(&mut stream, &Reply::Error(format!("there is no `{name}` here"))).await;
         return;
     };
     supervisor.begin();
     let _lent = Lent(Arc::clone(supervisor));
-    if say(&mut stream, &Reply::Done).await.is_ok() {
+    if send(&mut stream, &Reply::Done).await.is_ok() {
         // It says nothing more: this is its end.
         let _ = stream.read_u8().await;
     }

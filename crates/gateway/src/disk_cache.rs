@@ -153,7 +153,7 @@ impl DiskCache {
     }
 
     /// Records on the disk that these names are forgotten; they have left the index.
-    fn tell(&self, names: Vec<Name>) -> Forgotten {
+    fn record_forgotten(&self, names: Vec<Name>) -> Forgotten {
         if names.is_empty() {
             return Forgotten(None);
         }
@@ -309,14 +309,14 @@ impl SiteDisk {
         let names = keys.iter().map(|key| self.name(key));
         let names = names.filter(|name| index.forget(name)).collect();
         // Under the lock, so that nothing is recorded after a hand-over.
-        self.cache.tell(names)
+        self.cache.record_forgotten(names)
     }
 
     /// Forgets what the operator purges; returns the keys, too. What is in memory must have been forgotten before:
     /// otherwise it might be written again.
     pub(crate) fn purge(&self, purge: &Purge) -> (Vec<String>, Forgotten) {
         let names = self.take_out(purge);
-        (self.keys(&names), self.cache.tell(names))
+        (self.keys(&names), self.cache.record_forgotten(names))
     }
 
     /// The same without recording it: [`DiskCache::purge_all`] does that.

@@ -120,11 +120,11 @@ impl Facts {
         } else {
             SpokenFor::itself(peer.ip)
         };
-        Self::told(peer, trusted, spoken, parts, now, number)
+        Self::with_spoken_for(peer, trusted, spoken, parts, now, number)
     }
 
     /// The same, when it is known whether the peer is trusted, and which client it speaks for.
-    pub(crate) fn told(
+    pub(crate) fn with_spoken_for(
         peer: Peer,
         trusted: bool,
         spoken: SpokenFor,

@@ -437,7 +437,7 @@ impl Client {
 type Answering = std::pin::Pin<Box<dyn Future<Output = Response<Answer>> + Send>>;
 
 impl Client {
-    fn saying_when_it_is_last(
+    fn marking_the_last(
         &self,
         answering: impl Future<Output = Response<Answer>> + Send + 'static,
     ) -> Answering {
@@ -547,7 +547,7 @@ impl Service for Client {
 
     fn resume(&mut self, request: Request<Incoming>, pass: Box<Pass>) -> Self::Answering {
         let (serving, admitted) = pass.into_admitted();
-        self.saying_when_it_is_last(slow_path::resume(
+        self.marking_the_last(slow_path::resume(
             serving,
             self.peer.clone(),
             request,
@@ -558,7 +558,7 @@ impl Service for Client {
     fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {
         self.keep_up();
         let serving = Arc::clone(&self.serving);
-        self.saying_when_it_is_last(slow_path::handle(serving, self.peer.clone(), request))
+        self.marking_the_last(slow_path::handle(serving, self.peer.clone(), request))
     }
 
     fn refused(&mut self, refusal: Refusal, _: &[u8]) -> Response<Answer> {

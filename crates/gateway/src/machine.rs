@@ -354,8 +354,8 @@ impl Controller for Standing {
         self.own.as_ref().is_none_or(|own| own.asks_others())
     }
 
-    fn says_good_bye(&self) -> bool {
-        self.own.as_ref().is_some_and(|own| own.says_good_bye())
+    fn announces_sleep(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.announces_sleep())
     }
 
     fn remind(&self) -> Work<'_, ()> {

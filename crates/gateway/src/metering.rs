@@ -38,8 +38,8 @@ pub(crate) const HOURS: usize = 48;
 /// Readings of a meter, on their way to the ledgers. Clones share it.
 #[derive(Clone)]
 pub struct Feed {
-    said: Arc<Mutex<FeedState>>,
-    /// The reader of the meter, once it is open. Its threads lock `said`, so this must not be locked while `said` is.
+    state: Arc<Mutex<FeedState>>,
+    /// The reader of the meter, once it is open. Its threads lock `state`, so this must not be locked while `state` is.
     sampler: Arc<Mutex<Option<Sampler>>>,
 }
 
@@ -61,17 +61,17 @@ impl std::fmt::Debug for Feed {
 impl Feed {
     /// The feed of a meter with this name, without readings.
     pub fn new(name: impl Into<String>) -> Self {
-        let said = FeedState {
+        let state = FeedState {
             name: name.into(),
             measures: VecDeque::new(),
             first: 0,
             refused: (0, None),
         };
-        Self { said: Arc::new(Mutex::new(said)), sampler: Arc::default() }
+        Self { state: Arc::new(Mutex::new(state)), sampler: Arc::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, FeedState> {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sampler(&self) -> MutexGuard<'_, Option<Sampler>> {
@@ -84,32 +84,32 @@ impl Feed {
     }
 
     /// Adds a measure, on the time line of the gateway's clock.
-    pub fn say(&self, measure: Measure) {
-        let mut said = self.lock();
-        if said.measures.len() >= KEPT {
-            said.measures.pop_front();
-            said.first += 1;
+    pub fn add(&self, measure: Measure) {
+        let mut state = self.lock();
+        if state.measures.len() >= KEPT {
+            state.measures.pop_front();
+            state.first += 1;
         }
-        said.measures.push_back(measure);
+        state.measures.push_back(measure);
     }
 
     /// The measures since number `next`, which advances.
     fn since(&self, next: &mut u64) -> Vec<Measure> {
-        let said = self.lock();
-        let known = usize::try_from(next.saturating_sub(said.first)).unwrap_or(usize::MAX);
-        *next = said.first + said.measures.len() as u64;
-        said.measures.iter().skip(known).copied().collect()
+        let state = self.lock();
+        let known = usize::try_from(next.saturating_sub(state.first)).unwrap_or(usize::MAX);
+        *next = state.first + state.measures.len() as u64;
+        state.measures.iter().skip(known).copied().collect()
     }
 
     /// The status of the meter of that part.
     pub(crate) fn status(&self, of: Part, now: Mono) -> MeterStatus {
         let measured = self.sampler().as_ref().and_then(|sampler| sampler.so_far().pop());
-        let said = self.lock();
-        let (refused, why) = &said.refused;
-        let last = said.measures.back();
+        let state = self.lock();
+        let (refused, why) = &state.refused;
+        let last = state.measures.back();
         MeterStatus {
             of: of.as_str().to_owned(),
-            meter: said.name.clone(),
+            meter: state.name.clone(),
             open: measured.is_some(),
             watts: last.map(|last| (last.joules / last.to.since(last.from)).get()),
             read_s_ago: last.map(|last| now.since(last.to).as_secs_f64()),
@@ -270,7 +270,7 @@ impl Sink for Booker {
         }
         let Piece::Covers { joules, time } = sample.piece else {
             if let (Piece::Gap(_), Some(open)) = (sample.piece, self.open.take()) {
-                self.feed.say(open);
+                self.feed.add(open);
             }
             return;
         };
@@ -283,11 +283,11 @@ impl Sink for Booker {
                 measure.joules += open.joules;
                 measure.uncertainty += open.uncertainty;
             } else {
-                self.feed.say(open);
+                self.feed.add(open);
             }
         }
         if measure.to.since(measure.from) >= GRAIN {
-            self.feed.say(measure);
+            self.feed.add(measure);
         } else {
             self.open = Some(measure);
         }
@@ -297,7 +297,7 @@ impl Sink for Booker {
 impl Drop for Booker {
     fn drop(&mut self) {
         if let Some(open) = self.open.take() {
-            self.feed.say(open);
+            self.feed.add(open);
         }
     }
 }

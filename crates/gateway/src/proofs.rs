@@ -35,7 +35,7 @@ impl Drop for Given<'_> {
 
 impl Proofs {
     /// The answer at a path, if that is one of ours.
-    pub(crate) fn said_at(&self, path: &str) -> Option<String> {
+    pub(crate) fn at_path(&self, path: &str) -> Option<String> {
         let token = path.strip_prefix(CHALLENGE_PATH)?;
         lock(&self.by_token).get(token).cloned()
     }
@@ -46,7 +46,7 @@ impl Proofs {
     }
 
     /// Serves this text for the token.
-    pub(crate) fn say(&self, token: &str, text: &str) -> Given<'_> {
+    pub(crate) fn publish(&self, token: &str, text: &str) -> Given<'_> {
         lock(&self.by_token).insert(token.to_owned(), text.to_owned());
         Given { proofs: self, key: token.to_owned() }
     }
@@ -85,19 +85,19 @@ mod tests {
     fn a_proof_is_there_as_long_as_it_is_given() {
         let proofs = Proofs::default();
         let path = format!("{CHALLENGE_PATH}token");
-        assert_eq!(proofs.said_at(&path), None);
-        let given = proofs.say("token", "token.thumb");
-        assert_eq!(proofs.said_at(&path).as_deref(), Some("token.thumb"));
+        assert_eq!(proofs.at_path(&path), None);
+        let given = proofs.publish("token", "token.thumb");
+        assert_eq!(proofs.at_path(&path).as_deref(), Some("token.thumb"));
         for other in [
             "/token",
             &format!("{CHALLENGE_PATH}toke"),
             &format!("{CHALLENGE_PATH}token/"),
             CHALLENGE_PATH,
         ] {
-            assert_eq!(proofs.said_at(other), None, "{other}");
+            assert_eq!(proofs.at_path(other), None, "{other}");
         }
         drop(given);
-        assert_eq!(proofs.said_at(&path), None);
+        assert_eq!(proofs.at_path(&path), None);
         let given = proofs.show("Blog.example", &[7; 32]).unwrap();
         assert!(proofs.shown_for("bLog.example").is_some());
         drop(given);

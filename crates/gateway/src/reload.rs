@@ -302,7 +302,7 @@ impl Running {
         there.iter_mut().for_each(Post::close);
         self.closing.retain(Post::is_manned);
         self.closing.extend(there);
-        self.tell_addresses();
+        self.publish_addresses();
     }
 
     /// Reopens the access log, which may have been moved away, or have another path.

@@ -317,7 +317,7 @@ impl AdminPost {
 impl Running {
     /// Starts what sites need in the background; another process may end then.
     fn begin(&mut self, predecessor: Option<Predecessor>) {
-        self.tell_addresses();
+        self.publish_addresses();
         let serving = Arc::clone(&self.gateway.serving);
         serving.sites.iter().for_each(|it| self.tend(&it.name));
         if let Some(predecessor) = predecessor {
@@ -341,7 +341,7 @@ impl Running {
         self.tending.insert(name.to_string(), jobs);
     }
 
-    pub(crate) fn tell_addresses(&mut self) {
+    pub(crate) fn publish_addresses(&mut self) {
         let of = |spoken: Spoken| {
             let posts = self.posts.iter().filter(move |post| post.spoken == spoken);
             posts.map(|post| post.address).collect()

@@ -77,7 +77,7 @@ pub(crate) async fn handle(
         return close(&serving, index, &facts, response, How::limited());
     }
     // An authority requests the name of a site, or one that only has a certificate.
-    let proof = serving.proofs.as_ref().and_then(|proofs| proofs.said_at(facts.path()));
+    let proof = serving.proofs.as_ref().and_then(|proofs| proofs.at_path(facts.path()));
     if let Some(proof) = proof {
         let how = How::by_itself(ClientClass::Monitor, Answered::Monitor);
         let response = answers::proof(proof);

@@ -31,11 +31,11 @@ impl Explained {
 
     /// What failed, in the caller's words, because of this.
     pub fn because(what: impl Into<String>, cause: &dyn Error) -> Self {
-        Self { causes: chain(cause), ..Self::saying(what) }
+        Self { causes: chain(cause), ..Self::new(what) }
     }
 
     /// What failed, and no cause is known.
-    pub fn saying(what: impl Into<String>) -> Self {
+    pub fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), causes: Vec::new(), hint: None }
     }
 

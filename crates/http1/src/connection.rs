@@ -111,7 +111,7 @@ pub async fn serve<S: Service, T: Transport>(
             connection.poll_event(cx, is_stopping)
         });
         match event.await {
-            Event::Over => return connection.stream.say_good_bye(),
+            Event::Over => return connection.stream.close_notify(),
             Event::Refused(refusal) => {
                 let start = std::mem::take(&mut connection.buffer);
                 return Box::pin(connection.refuse(refusal, &start)).await;

@@ -22,7 +22,7 @@ pub trait Transport: Wire {
     fn send_now(&mut self, parts: &[IoSlice<'_>]) -> io::Result<(usize, bool)>;
 
     /// Says that nothing follows, if there is a word for that and it goes at once.
-    fn say_good_bye(&mut self) {}
+    fn close_notify(&mut self) {}
 }
 
 /// A transport as seen by code that doesn't need to know its type.

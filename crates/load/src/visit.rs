@@ -145,7 +145,7 @@ impl Visit {
             polls += 1;
             let id = format!("{}-poll-{polls}", self.id);
             let state = self.send_now(RequestKind::Poll, &poll, id).await;
-            if !timed_out && !says_awake(&state.body) {
+            if !timed_out && !is_awake(&state.body) {
                 continue;
             }
             opened += 1;
@@ -179,7 +179,7 @@ impl Visit {
     }
 }
 
-fn says_awake(body: &[u8]) -> bool {
+fn is_awake(body: &[u8]) -> bool {
     let state: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     state.is_some_and(|state| state["state"] == "awake")
 }
@@ -215,9 +215,9 @@ mod tests {
 
     #[test]
     fn only_a_state_that_is_awake_is_awake() {
-        assert!(says_awake(br#"{"state":"awake","since":3}"#));
-        assert!(!says_awake(br#"{"state":"waking"}"#));
-        assert!(!says_awake(b"awake"));
-        assert!(!says_awake(b""));
+        assert!(is_awake(br#"{"state":"awake","since":3}"#));
+        assert!(!is_awake(br#"{"state":"waking"}"#));
+        assert!(!is_awake(b"awake"));
+        assert!(!is_awake(b""));
     }
 }

@@ -190,7 +190,7 @@ pub fn discover(headers: &HeaderMap, path: &str, body: &[u8]) -> Found {
         Document::Other => Found::default(),
     };
     header::add_links(headers, &mut found);
-    if header::says_nofollow(headers) {
+    if header::has_nofollow(headers) {
         found.follow_none();
     }
     found.finished()

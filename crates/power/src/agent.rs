@@ -166,7 +166,7 @@ impl Controller for Agent {
         Box::pin(async { self.ask(Verb::State, self.config.timeout).await.map(|_| ()) })
     }
 
-    fn says_good_bye(&self) -> bool {
+    fn announces_sleep(&self) -> bool {
         self.config.listen.is_some()
     }
 

@@ -97,7 +97,7 @@ pub trait Controller: Debug + Send + Sync {
     }
 
     /// Will the server say when it goes to sleep ([`Heard::Leaving`])? Then it is not asked meanwhile.
-    fn says_good_bye(&self) -> bool {
+    fn announces_sleep(&self) -> bool {
         false
     }
 

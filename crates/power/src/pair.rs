@@ -54,8 +54,8 @@ impl Controller for Pair {
         self.wake.asks_others()
     }
 
-    fn says_good_bye(&self) -> bool {
-        self.sleep.says_good_bye()
+    fn announces_sleep(&self) -> bool {
+        self.sleep.announces_sleep()
     }
 
     fn remind(&self) -> Work<'_, ()> {

@@ -36,7 +36,7 @@ pub(crate) struct ReadingArgs {
 impl ReadingArgs {
     pub(crate) fn reading(&self, py: Python<'_>) -> PyResult<Reading> {
         if self.format.is_some() && self.log_format.is_some() {
-            let both = Explained::saying("`format` cannot be used with `log_format`");
+            let both = Explained::new("`format` cannot be used with `log_format`");
             return Err(raised(py, Kind::Usage, &both));
         }
         let client_from = self.client_from.as_deref().map(parsed(py)).transpose()?;
@@ -81,7 +81,7 @@ impl ScenarioArgs {
         if let Some(policy) = &self.policy {
             scenario.policy = policy
                 .parse()
-                .map_err(|error: String| raised(py, Kind::Usage, &Explained::saying(error)))?;
+                .map_err(|error: String| raised(py, Kind::Usage, &Explained::new(error)))?;
         }
         scenario.sla.enabled &= self.sla;
         let hint = self.path.as_ref().map(|path| format!("correct it in {}", path.display()));

@@ -153,5 +153,5 @@ fn time(py: Python<'_>, seconds: f64) -> PyResult<Mono> {
 }
 
 fn wrong(py: Python<'_>, what: String) -> PyErr {
-    raised(py, Kind::Usage, &Explained::saying(what))
+    raised(py, Kind::Usage, &Explained::new(what))
 }

@@ -38,12 +38,12 @@ pub(crate) fn bootstrap_interval(
 ) -> PyResult<Ends> {
     if let Some(value) = values.iter().find(|value| !value.is_finite()) {
         let what = format!("`values` cannot contain {value}");
-        return Err(raised(py, Kind::Usage, &Explained::saying(what)));
+        return Err(raised(py, Kind::Usage, &Explained::new(what)));
     }
     if !RESAMPLES.contains(&resamples) {
         let what = format!("`resamples` cannot be {resamples}");
         let hint = format!("write a number from {} to {}", RESAMPLES.start(), RESAMPLES.end());
-        let explained = Explained::saying(what).maybe_hint(Some(&hint));
+        let explained = Explained::new(what).maybe_hint(Some(&hint));
         return Err(raised(py, Kind::Usage, &explained));
     }
     Ok(ends(py.detach(|| bootstrap::of_mean(&values, resamples, seed))))
@@ -58,7 +58,7 @@ pub(crate) fn paired_ratio(
 ) -> PyResult<Option<(f64, Ends)>> {
     if above.len() != below.len() {
         let what = format!("{} values cannot be paired with {}", above.len(), below.len());
-        return Err(raised(py, Kind::Usage, &Explained::saying(what)));
+        return Err(raised(py, Kind::Usage, &Explained::new(what)));
     }
     let pairs: Vec<(f64, f64)> = above.into_iter().zip(below).collect();
     Ok(Ratio::paired(&pairs).map(with_interval))

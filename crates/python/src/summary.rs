@@ -62,7 +62,7 @@ pub(crate) fn arrived(py: Python<'_>, bytes: &[u8]) -> PyResult<Summary> {
             env!("CARGO_PKG_VERSION")
         );
         let hint = "install the same version on the client and on every worker";
-        let explained = Explained::saying(what).maybe_hint(Some(hint));
+        let explained = Explained::new(what).maybe_hint(Some(hint));
         return Err(raised(py, Kind::Failed, &explained));
     }
     let travelling: Travelling<LogSummary> = serde_json::from_slice(bytes).map_err(damaged)?;

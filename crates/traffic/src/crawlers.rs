@@ -170,13 +170,13 @@ impl CrawlerTable {
             .min_by_key(|found| (found.kind, std::cmp::Reverse(found.name.len())));
         let robot = AgentMatch { kind: AgentKind::Crawler, name: UNLISTED };
         let is_listed = best.is_some_and(|found| found.kind <= AgentKind::Library);
-        if !is_listed && says_it_is_a_robot(agent) { Some(robot) } else { best }
+        if !is_listed && calls_itself_a_robot(agent) { Some(robot) } else { best }
     }
 
     /// All that an agent is.
     pub(crate) fn kinds(&self, agent: &str) -> Kinds {
         let kinds = self.matches(agent).fold(Kinds::default(), |kinds, it| kinds.with(it.kind));
-        if !kinds.is_robot_or_library() && says_it_is_a_robot(agent) {
+        if !kinds.is_robot_or_library() && calls_itself_a_robot(agent) {
             return kinds.with(AgentKind::Crawler);
         }
         kinds
@@ -198,7 +198,7 @@ impl CrawlerTable {
 }
 
 /// See [`UNLISTED`].
-fn says_it_is_a_robot(agent: &str) -> bool {
+fn calls_itself_a_robot(agent: &str) -> bool {
     let bytes = agent.as_bytes();
     let contact = memchr(b'@', bytes).is_some() || memmem::find(bytes, b"+http").is_some();
     contact && {

@@ -24,7 +24,7 @@ fn read(format: Format, log: &str) -> Vec<Arrival> {
 }
 
 /// The format that the first lines tell.
-fn told(text: &[u8]) -> Option<Format> {
+fn format_of(text: &[u8]) -> Option<Format> {
     match detect(text) {
         Some(DetectedFormat::Format(format)) => Some(format),
         Some(DetectedFormat::Misfit(format)) => panic!("{format:?}"),
@@ -109,21 +109,21 @@ fn the_same_requests_are_the_same_in_every_format() {
 #[test]
 fn every_format_is_told_by_its_lines() {
     for (format, log) in logs() {
-        assert_eq!(told(log.as_bytes()), Some(format));
+        assert_eq!(format_of(log.as_bytes()), Some(format));
         let odd = format!("\n\nrubbish\n{}\n", "x".repeat(300));
-        assert_eq!(told(format!("{odd}{log}").as_bytes()), Some(format), "behind rubbish");
+        assert_eq!(format_of(format!("{odd}{log}").as_bytes()), Some(format), "behind rubbish");
         let far = "rubbish\n".repeat(1000);
-        assert_eq!(told(format!("{far}{log}").as_bytes()), Some(format), "far behind rubbish");
-        assert_eq!(told(log.replace('\n', "\r\n").as_bytes()), Some(format), "with \\r");
+        assert_eq!(format_of(format!("{far}{log}").as_bytes()), Some(format), "far behind rubbish");
+        assert_eq!(format_of(log.replace('\n', "\r\n").as_bytes()), Some(format), "with \\r");
         let long = "x".repeat(MAX_LINE + 1);
-        assert_eq!(told(format!("{long}\n{log}").as_bytes()), Some(format), "behind a long line");
+        assert_eq!(format_of(format!("{long}\n{log}").as_bytes()), Some(format), "behind a long line");
     }
     // Too long to be parsed, so it tells nothing.
     let long = logs()[0].1.lines().next().unwrap().replace("GET /", &"GET /".repeat(MAX_LINE));
-    assert_eq!(told(long.as_bytes()), None);
+    assert_eq!(format_of(long.as_bytes()), None);
     let clock = logs()[0].1.replace("10.0.0.7 -", "12:11:55 -").replace("2001:db8::7 -", "1.5 -");
     for nothing in ["", "\n\n", "rubbish", "{}\n{\"a\":1}", "#!/bin/sh\necho", &clock] {
-        assert_eq!(told(nothing.as_bytes()), None, "{nothing}");
+        assert_eq!(format_of(nothing.as_bytes()), None, "{nothing}");
     }
 }
 

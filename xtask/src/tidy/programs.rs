@@ -205,7 +205,7 @@ mod tests {
 
     const NEED: &str = "table() {\n  cat <<'END'\nhash | md6sum:hashes | power/fake\nnets | ip:iproute2 nft |\nEND\n}\n";
 
-    fn said(path: &str, text: &str) -> Vec<String> {
+    fn findings(path: &str, text: &str) -> Vec<String> {
         let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
         let findings = check(&[file(path, text), file("crates/power/tests/fake.rs", "")], NEED);
         findings.iter().map(ToString::to_string).collect()
@@ -226,29 +226,29 @@ mod tests {
             "\nrun(&format!(\"cat {file} | frob\"));",
             "\ninside(&started, r#\"if true; then\nfrob; fi\"#);",
         ] {
-            let said = said("crates/power/tests/other.rs", text);
+            let said = findings("crates/power/tests/other.rs", text);
             assert_eq!(said.len(), 1, "{text}: {said:?}");
             assert!(
                 said[0].starts_with("crates/power/tests/other.rs:") && said[0].ends_with(advice)
             );
         }
-        assert_eq!(said("crates/power/src/lib.rs", "Command::new(\"frob\")").len(), 1);
-        assert_eq!(said("crates/power/src/lib.rs", "Command::new(\"sleep\")").len(), 0);
-        assert_eq!(said("crates/power/src/lib.rs", "loaded.program(\"frob\")").len(), 0);
+        assert_eq!(findings("crates/power/src/lib.rs", "Command::new(\"frob\")").len(), 1);
+        assert_eq!(findings("crates/power/src/lib.rs", "Command::new(\"sleep\")").len(), 0);
+        assert_eq!(findings("crates/power/src/lib.rs", "loaded.program(\"frob\")").len(), 0);
     }
 
     #[test]
     fn a_test_that_the_table_does_not_name_is_an_error_and_so_is_one_that_is_no_more() {
         let text = "Command::new(\"md6sum\")";
-        assert_eq!(said("crates/power/tests/fake.rs", text), [""; 0]);
-        let other = said("crates/tcp/src/other/tests.rs", text);
+        assert_eq!(findings("crates/power/tests/fake.rs", text), [""; 0]);
+        let other = findings("crates/tcp/src/other/tests.rs", text);
         assert!(
             other[0].ends_with("add `tcp/other` to the tests of `hash` in tools/need"),
             "{other:?}"
         );
-        assert_eq!(said("crates/tcp/src/other.rs", text), [""; 0], "a program that is no test");
+        assert_eq!(findings("crates/tcp/src/other.rs", text), [""; 0], "a program that is no test");
         let within = format!("#[cfg(test)]\nmod tests {{ {text} }}");
-        assert_eq!(said("crates/tcp/src/other.rs", &within).len(), 1);
+        assert_eq!(findings("crates/tcp/src/other.rs", &within).len(), 1);
         let stale = check(&[], NEED);
         assert!(stale[0].advice.contains("`power/fake`, which is no file"), "{stale:?}");
     }

@@ -30,7 +30,7 @@ mod tests {
 
     use super::*;
 
-    fn says(script: &str, limit: Duration) -> Inhibitions {
+    fn inhibitions(script: &str, limit: Duration) -> Inhibitions {
         let arguments = ["-c".to_owned(), script.to_owned()];
         Clock::real().runtime().unwrap().block_on(check("/bin/sh", &arguments, limit))
     }
@@ -38,17 +38,17 @@ mod tests {
     #[test]
     fn a_script_says_why_and_one_that_hangs_keeps_the_machine_awake() {
         let long = Duration::from_mins(1);
-        assert_eq!(says("echo fine", long), Ok(vec![]));
+        assert_eq!(inhibitions("echo fine", long), Ok(vec![]));
         assert_eq!(
-            says("echo; echo a backup runs; exit 1", long),
+            inhibitions("echo; echo a backup runs; exit 1", long),
             Ok(vec!["/bin/sh: a backup runs".to_owned()])
         );
-        assert_eq!(says("echo oops >&2; exit 3", long), Ok(vec!["/bin/sh: oops".to_owned()]));
+        assert_eq!(inhibitions("echo oops >&2; exit 3", long), Ok(vec!["/bin/sh: oops".to_owned()]));
         assert!(
-            says("sleep 1000", Duration::from_millis(50)).unwrap_err().contains("not done after")
+            inhibitions("sleep 1000", Duration::from_millis(50)).unwrap_err().contains("not done after")
         );
         // A process that it leaves in the background does not delay the result.
-        assert_eq!(says("sleep 1000 & exit 0", long), Ok(vec![]));
+        assert_eq!(inhibitions("sleep 1000 & exit 0", long), Ok(vec![]));
         let nothing =
             Clock::real().runtime().unwrap().block_on(check("/no/such/script", &[], long));
         assert!(nothing.unwrap_err().contains("no such program"));

@@ -49,7 +49,7 @@ impl ScenarioArgs {
     /// A scenario with the options.
     pub(crate) fn applied_to(&self, mut scenario: Scenario) -> Result<Scenario, Failure> {
         read_holidays(&mut scenario, OddEvents::Refuse)
-            .map_err(|why| Failure::saying(format!("`holidays`: {why}")).into_usage())?;
+            .map_err(|why| Failure::new(format!("`holidays`: {why}")).into_usage())?;
         if let Some(policy) = &self.policy {
             scenario.policy = policy.clone();
         }

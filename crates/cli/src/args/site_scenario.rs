@@ -107,7 +107,7 @@ pub(crate) fn electricity(given: Option<PathBuf>) -> Result<Option<Electricity>,
     let mut sites = config.site.iter().map(|site| config.scenario_of(site).electricity.clone());
     let first = sites.next().unwrap_or_else(|| config.scenario.electricity.clone());
     if sites.any(|other| other != first) {
-        return Err(Failure::saying(format!("the sites of {shown} differ in `electricity`"))
+        return Err(Failure::new(format!("the sites of {shown} differ in `electricity`"))
             .hint("give the price with `--scenario FILE`")
             .into_usage());
     }
@@ -120,7 +120,7 @@ fn is_forbidden(path: &std::path::Path) -> bool {
 }
 
 fn no_configuration(site: &str) -> Failure {
-    Failure::saying(format!("there is no configuration that has the site `{site}`"))
+    Failure::new(format!("there is no configuration that has the site `{site}`"))
         .hint("give its path with `-c FILE`, or leave out `--site`")
         .into_usage()
 }
@@ -152,7 +152,7 @@ impl SiteScenario {
         match rest {
             [] => Ok(first.clone()),
             rest if rest.iter().all(is_same) => Ok(Self { site: None, ..first.clone() }),
-            _ => Err(Failure::saying(
+            _ => Err(Failure::new(
                 "the sites of this configuration differ in watts, SLA or policy",
             )
             .hint(format!("choose the one that the log is of: `--site {}`", names(&sites)))
@@ -204,7 +204,7 @@ fn names(sites: &[SiteScenario]) -> String {
 }
 
 fn unknown(name: &str, sites: &[SiteScenario]) -> Failure {
-    Failure::saying(format!("the configuration has no site `{name}`"))
+    Failure::new(format!("the configuration has no site `{name}`"))
         .hint(format!("choose one of its sites: `--site {}`", names(sites)))
         .into_usage()
 }

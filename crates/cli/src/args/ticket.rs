@@ -23,10 +23,10 @@ pub(crate) fn read(file: Option<&Path>) -> Result<Ticket, Failure> {
         let failure = match &error {
             SecretError::File { .. } => Failure::usage(&error),
             SecretError::NoLine(path) => {
-                Failure::saying(format!("there is no ticket in the first line of {}", path.display()))
+                Failure::new(format!("there is no ticket in the first line of {}", path.display()))
             }
             SecretError::NoVariable(name) => {
-                Failure::saying(format!("there is no ticket in the environment's `{name}`"))
+                Failure::new(format!("there is no ticket in the environment's `{name}`"))
             }
         };
         failure.into_usage().hint(

@@ -212,9 +212,9 @@ fn obey(args: &AgentConfigArgs, log: &LogArgs, json: bool) -> Result<ExitStatus,
         let agent = Agent::open(config, &Host::default()).map_err(|error| failed(&error))?;
         let addresses: Vec<_> = agent.addresses().iter().map(ToString::to_string).collect();
         if json {
-            output::say_json(&json!({"schema": 1, "listen": addresses, "proxies": names}))?;
+            output::print_json(&json!({"schema": 1, "listen": addresses, "proxies": names}))?;
         } else {
-            output::say(&format!("obeys {} on {} (UDP)", names.join(", "), addresses.join(", ")))?;
+            output::print(&format!("obeys {} on {} (UDP)", names.join(", "), addresses.join(", ")))?;
         }
         let stop = async {
             let signal = signals.end().await;
@@ -254,7 +254,7 @@ fn check(args: &AgentConfigArgs, json: bool) -> Result<ExitStatus, Failure> {
         );
         text
     };
-    output::say_result(&result, json, words, &[])?;
+    output::print_result(&result, json, words, &[])?;
     Ok(if reasons.is_empty() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
@@ -269,7 +269,7 @@ fn alarm_words(alarm: &Alarm) -> String {
 fn make_key(to: Option<&Path>) -> Result<ExitStatus, Failure> {
     let text = key::generate().map_err(|error| Failure::because("cannot make a key", &error))?;
     match to {
-        None => output::say(&text)?,
+        None => output::print(&text)?,
         Some(path) => {
             key::write(path, &text).map_err(|error| {
                 let hint = match error.kind() {
@@ -283,7 +283,7 @@ fn make_key(to: Option<&Path>) -> Result<ExitStatus, Failure> {
                 };
                 Failure::because(format!("cannot write {}", path.display()), &error).hint(hint)
             })?;
-            output::say(&format!(
+            output::print(&format!(
                 "{} is a new key. Copy it to the other machine over an encrypted connection (`scp -p`).",
                 path.display()
             ))?;
@@ -303,9 +303,9 @@ fn show(args: &AgentConfigArgs, last: Option<usize>, json: bool) -> Result<ExitS
     let from = entries.len().saturating_sub(last.unwrap_or(usize::MAX));
     for entry in &entries[from..] {
         if json {
-            output::say_json(entry)?;
+            output::print_json(entry)?;
         } else {
-            output::say(&format!("{}  {}", utc(entry.at_ms), words(entry)))?;
+            output::print(&format!("{}  {}", utc(entry.at_ms), words(entry)))?;
         }
     }
     if entries.is_empty() && !json {
@@ -386,9 +386,9 @@ fn ask(args: &AskArgs) -> Result<ExitStatus, Failure> {
         Outcome::Failed => "failed",
     };
     if args.json {
-        output::say_json(&reply_json(&reply, outcome))?;
+        output::print_json(&reply_json(&reply, outcome))?;
     } else {
-        output::say(&reply_words(&reply, outcome))?;
+        output::print(&reply_words(&reply, outcome))?;
     }
     let well = matches!(reply.outcome, Outcome::Done | Outcome::Going);
     Ok(if well { ExitStatus::Success } else { ExitStatus::Failed })

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         }
     };
     files.write(&analysis)?;
-    output::say_result(&analysis, args.json, || analysis.text(), &analysis.warnings)?;
+    output::print_result(&analysis, args.json, || analysis.text(), &analysis.warnings)?;
     let is_whole = !options.logs.iter().any(|log| is_closed(log));
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
 }
@@ -90,7 +90,7 @@ fn options(args: &Args) -> Result<AnalyzeOptions, Failure> {
     };
     let logs = if args.logs.is_empty() { Vec::from_iter(log) } else { args.logs.clone() };
     if logs.is_empty() {
-        return Err(Failure::saying("there is no log to analyse")
+        return Err(Failure::new("there is no log to analyse")
             .hint(
                 "name one, as in `nightwatt analyze access.log`, or write `access_log` into the \
                  configuration",
@@ -218,7 +218,7 @@ impl<'a> Target<'a> {
 fn not_a_log(path: &Path, logs: &[PathBuf]) -> Result<(), Failure> {
     let Ok(place) = path.canonicalize() else { return Ok(()) };
     if logs.iter().any(|log| log.canonicalize().is_ok_and(|log| log == place)) {
-        return Err(Failure::saying(format!("{} is the log itself", path.display()))
+        return Err(Failure::new(format!("{} is the log itself", path.display()))
             .into_usage()
             .hint("name another file for the report"));
     }

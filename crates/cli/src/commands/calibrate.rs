@@ -140,9 +140,9 @@ fn calibrate_utilisation(
         utilisation::of_table(&text).map_err(|error| failed(&error))?
     };
     if json {
-        output::say_json(&calibration)?;
+        output::print_json(&calibration)?;
     } else {
-        output::say(&utilisation_text(&calibration))?;
+        output::print(&utilisation_text(&calibration))?;
     }
     if let Some((path, mut file)) = to.zip(file) {
         let text = serde_json::to_string_pretty(&calibration.model)

@@ -186,7 +186,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         folded.write(stacks.trim_end().to_owned()).map_err(failed)?;
     }
     if let Some(error) = calls_lost {
-        return Err(failed(Failure::saying(error).hint(
+        return Err(failed(Failure::new(error).hint(
             "the figures are whole. Name a file on a disk with room: some 20 bytes for each call, and \
              as much again while the parts are joined. If FILE.parts is there, it holds the calls up \
              to the last whole minute: `nightwatt record -o FILE --recover` joins them",
@@ -198,7 +198,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 fn sections(args: &Args) -> Result<Vec<SectionSpec>, Failure> {
     if args.start.len() != args.end.len() {
         let (starts, ends) = (args.start.len(), args.end.len());
-        return Err(Failure::saying(format!(
+        return Err(Failure::new(format!(
             "{starts} --start and {ends} --end do not make pairs"
         ))
         .hint("the n-th --start and the n-th --end belong together"));

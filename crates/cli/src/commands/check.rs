@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if let Err(failure) = &explained
         && args.json
     {
-        output::say_json(&json::unusable(failure))?;
+        output::print_json(&json::unusable(failure))?;
     }
     explained
 }
@@ -79,7 +79,7 @@ fn explain(args: &Args) -> Result<ExitStatus, Failure> {
     let risks = Gateway::risks(&config);
     if args.json {
         let careful: Vec<String> = files.iter().map(ToString::to_string).chain(risks).collect();
-        output::say_json(&json::whole(&config, &careful))?;
+        output::print_json(&json::whole(&config, &careful))?;
     } else {
         // Certificates and webhooks have rows of their own.
         let told =
@@ -87,7 +87,7 @@ fn explain(args: &Args) -> Result<ExitStatus, Failure> {
         let files = files.iter().filter(told).map(ToString::to_string);
         let careful: Vec<String> = files.chain(risks).collect();
         let text = page(&args.config.config.display().to_string(), &config, &careful);
-        output::say(&output::folded(&text))?;
+        output::print(&output::folded(&text))?;
     }
     Ok(ExitStatus::Success)
 }

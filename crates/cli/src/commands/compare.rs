@@ -72,11 +72,11 @@ const INTERRUPTED: u8 = 130;
 /// Lists, plans, or runs.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.tools {
-        output::say(&compare::tools())?;
+        output::print(&compare::tools())?;
         return Ok(ExitStatus::Success);
     }
     if args.environments {
-        output::say(&compare::environments())?;
+        output::print(&compare::environments())?;
         return Ok(ExitStatus::Success);
     }
     logging::start_warnings()?;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.dry_run {
         let lacks = !missing.is_empty();
         let schedule = compare::schedule(&plan, missing).map_err(|error| failure(&error))?;
-        output::say_result(&schedule, args.json, || schedule.text(), &[])?;
+        output::print_result(&schedule, args.json, || schedule.text(), &[])?;
         return Ok(if lacks { ExitStatus::Failed } else { ExitStatus::Success });
     }
     if !missing.is_empty() {
@@ -121,11 +121,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
                 }
                 None => format!("`nightwatt report {}` shows them", folder.display()),
             };
-            return Err(Failure::saying(what).hint(again).ending_with(INTERRUPTED));
+            return Err(Failure::new(what).hint(again).ending_with(INTERRUPTED));
         }
         Err(error) => return Err(failure(&error)),
     }
-    output::say_result(&report, args.json, || report.text(), &report.warnings)?;
+    output::print_result(&report, args.json, || report.text(), &report.warnings)?;
     if !args.json {
         output::complain(&format!(
             "the report with its charts is {}",
@@ -158,7 +158,7 @@ fn failure(error: &Error) -> Failure {
 fn of_commands(args: &Args) -> Result<Plan, Failure> {
     let lines: Vec<String> = args.commands.iter().filter(|line| *line != "--").cloned().collect();
     if lines.len() < 2 {
-        return Err(Failure::saying("one command alone has nothing to be compared with")
+        return Err(Failure::new("one command alone has nothing to be compared with")
             .hint(
                 "write `nightwatt compare -- 'COMMAND' -- 'COMMAND'`; `nightwatt run` measures one",
             )

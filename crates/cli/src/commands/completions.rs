@@ -27,6 +27,6 @@ Examples:
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut help::command(), "nightwatt", &mut script);
-    output::say(&String::from_utf8_lossy(&script))?;
+    output::print(&String::from_utf8_lossy(&script))?;
     Ok(ExitStatus::Success)
 }

@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.dry_run {
         let schedule =
             corun::schedule(&plan, placement).map_err(|error| experiment::of_corun(&error))?;
-        output::say_result(&schedule, args.json, || schedule.text(), &[])?;
+        output::print_result(&schedule, args.json, || schedule.text(), &[])?;
         return Ok(ExitStatus::Success);
     }
     let store = Store::open(&folder, plan.subject(), args.fresh);
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         }
         Err(error) => return Err(experiment::of_corun(&error)),
     }
-    output::say_result(&report, args.json, || report.text(), &report.warnings)?;
+    output::print_result(&report, args.json, || report.text(), &report.warnings)?;
     if !args.json {
         output::complain(&format!(
             "the report with its charts is {}",
@@ -120,7 +120,7 @@ fn of_commands(words: &[String], prepare: &[String]) -> Result<Plan, Failure> {
     let commands: Vec<Vec<String>> =
         words.split(|word| word == "--").map(<[String]>::to_vec).collect();
     if commands.len() < 2 || commands.iter().any(Vec::is_empty) {
-        return Err(Failure::saying("two or more commands are needed, each after `--`")
+        return Err(Failure::new("two or more commands are needed, each after `--`")
             .hint("write: nightwatt corun -- 'COMMAND A' -- 'COMMAND B'")
             .into_usage());
     }

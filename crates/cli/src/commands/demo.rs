@@ -119,21 +119,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         Failure::of_input(&error).maybe_hint(hint)
     })?;
     let Some(report) = report else {
-        output::say("Left before the end of the day: there is no bill.")?;
+        output::print("Left before the end of the day: there is no bill.")?;
         return Ok(ExitStatus::Success);
     };
     if args.json {
-        output::say_json(&report)?;
+        output::print_json(&report)?;
     } else {
-        output::say(&output::folded(&report.text()))?;
+        output::print(&output::folded(&report.text()))?;
         if options.shown.is_none() {
-            output::say(
+            output::print(
                 "\nIn a browser, an hour in 2.5 s: nightwatt demo --open (make demo ARGS=--open)",
             )?;
         }
     }
     if !report.is_sound() {
-        return Err(Failure::saying("requests were lost or answered twice: the bill is not sound")
+        return Err(Failure::new("requests were lost or answered twice: the bill is not sound")
             .hint("run it again with `--output DIR` and compare the records there by request id"));
     }
     Ok(ExitStatus::Success)
@@ -155,7 +155,7 @@ fn shown(args: &Args) -> Result<Option<Shown>, Failure> {
     let Some(address) = args.dashboard.or_else(|| args.open.then(free)) else { return Ok(None) };
     // Not a failure: a user who closed stdout still has the page.
     let day_is_over = || {
-        let _ = output::say(
+        let _ = output::print(
             "The day is over; from now on time passes as yours does. Ctrl-C: the bill.",
         );
     };
@@ -170,11 +170,11 @@ fn introduce(address: SocketAddr, open: bool) {
         demo::PASSWORD
     );
     // Not a failure: a user who closed stdout still has the page.
-    let _ = output::say(&text);
+    let _ = output::print(&text);
     let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     if open && std::process::Command::new(opener).arg(&url).spawn().is_err() {
         let _ =
-            output::say(&format!("There is no `{opener}` here: open that address in a browser."));
+            output::print(&format!("There is no `{opener}` here: open that address in a browser."));
     }
 }
 

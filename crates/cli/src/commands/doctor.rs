@@ -92,12 +92,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let found = args.config.clone().or_else(ConfigArgs::found).filter(|_| !args.machine);
     let Some(path) = found else {
         if args.cycle.is_some() || args.site.is_some() {
-            return Err(Failure::saying("there is no configuration here".to_owned())
+            return Err(Failure::new("there is no configuration here".to_owned())
                 .into_usage()
                 .hint("give its path by `-c FILE`"));
         }
         let findings = machine::examine(&place);
-        return say(args, vec![Findings { name: "this machine".to_owned(), findings }]);
+        return print(args, vec![Findings { name: "this machine".to_owned(), findings }]);
     };
     if args.config.is_none() && !args.json {
         let path = path.display();
@@ -118,25 +118,25 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             output::complain(&format!("looking at {name}"));
         }
     };
-    say(args, runtime.block_on(proxy::examine(&targets, &config, &place, &clock, tell)))
+    print(args, runtime.block_on(proxy::examine(&targets, &config, &place, &clock, tell)))
 }
 
 #[cfg(feature = "bpf")]
 fn probes(args: &Args) -> Result<ExitStatus, Failure> {
     let findings = nightwatt_doctor::bpf_programs::examine();
-    say(args, vec![Findings { name: "this kernel".to_owned(), findings }])
+    print(args, vec![Findings { name: "this kernel".to_owned(), findings }])
 }
 
 #[cfg(not(feature = "bpf"))]
 fn probes(_: &Args) -> Result<ExitStatus, Failure> {
-    Err(Failure::saying("this nightwatt was built without eBPF".to_owned())
+    Err(Failure::new("this nightwatt was built without eBPF".to_owned())
         .hint("`cargo build --features bpf`; static binaries have none".to_owned()))
 }
 
-fn say(args: &Args, machines: Vec<Findings>) -> Result<ExitStatus, Failure> {
+fn print(args: &Args, machines: Vec<Findings>) -> Result<ExitStatus, Failure> {
     let is_bad = machines.iter().flat_map(|it| &it.findings).any(|it| it.verdict == Verdict::Bad);
     let report = Report { schema: SCHEMA, machines };
-    output::say_folded(&report, args.json, || page(&report), &[])?;
+    output::print_folded(&report, args.json, || page(&report), &[])?;
     Ok(if is_bad { ExitStatus::Failed } else { ExitStatus::Success })
 }
 
@@ -165,13 +165,13 @@ async fn try_out(
 ) -> Result<ExitStatus, Failure> {
     let target = target(args, config)?;
     let Some(controller) = target.controller(config, clock) else {
-        return Err(Failure::saying(format!("{} sleeps with its machine", target.name))
+        return Err(Failure::new(format!("{} sleeps with its machine", target.name))
             .into_usage()
             .hint("name the machine after `doctor`".to_owned()));
     };
     let controller = controller.map_err(|error| Failure::because("no controller", &error))?;
     if std::os::unix::net::UnixStream::connect(config.control_socket()).is_ok() {
-        return Err(Failure::saying("a gateway runs with this configuration".to_owned())
+        return Err(Failure::new("a gateway runs with this configuration".to_owned())
             .hint("stop it first: two hands on one power button end badly".to_owned()));
     }
     let port = match &target.probe {
@@ -180,7 +180,7 @@ async fn try_out(
     };
     let port = port.and_then(|address| address.to_socket_addrs().ok()?.next());
     let port =
-        port.ok_or_else(|| Failure::saying(format!("no address of {} is known", target.name)))?;
+        port.ok_or_else(|| Failure::new(format!("no address of {} is known", target.name)))?;
     let plan = Plan {
         cycles: times,
         rest: args.rest,
@@ -207,7 +207,7 @@ async fn try_out(
     let cycles = cycle::run(&*controller, &probe, &plan, clock, tell).await;
     let cycles = cycles.map_err(|error| Failure::failed(&error))?;
     let report = CycleReport { schema: SCHEMA, name: target.name.to_owned(), cycles };
-    output::say_folded(&report, args.json, || cycles_page(&report), &[])?;
+    output::print_folded(&report, args.json, || cycles_page(&report), &[])?;
     Ok(ExitStatus::Success)
 }
 
@@ -223,7 +223,7 @@ fn target<'a>(args: &Args, config: &'a Config) -> Result<Target<'a>, Failure> {
             Some(name) => format!("there is no site `{name}`"),
             None => "there are several sites".to_owned(),
         };
-        Failure::saying(format!("{what}; there are: {}", names.join(", ")))
+        Failure::new(format!("{what}; there are: {}", names.join(", ")))
             .into_usage()
             .hint("name one, as in `nightwatt doctor -c FILE NAME --cycle`")
     })?;

@@ -77,9 +77,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         let stop = begin_threads(args, &source)?;
         let address = listener.local_addr().unwrap_or(args.listen);
         if args.json {
-            output::say_json(&json!({"schema": 1, "listen": address}))?;
+            output::print_json(&json!({"schema": 1, "listen": address}))?;
         } else {
-            output::say(&format!("http://{address}/metrics"))?;
+            output::print(&format!("http://{address}/metrics"))?;
         }
         tokio::select! {
             () = export::serve(listener, source, clock.clone()) => {}

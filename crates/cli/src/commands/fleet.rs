@@ -94,7 +94,7 @@ fn failure(error: &Error) -> Failure {
 }
 
 /// Runs the work with a progress display that estimates the time left from the work done; returns the result.
-fn told<T>(
+fn with_progress<T>(
     json: bool,
     work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> Result<T, Error>,
 ) -> Result<T, Failure> {
@@ -130,7 +130,7 @@ fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
     let sampling = &mut plan.sampling;
     if let Some(requests) = args.requests {
         if is_log {
-            return Err(Failure::saying("`--requests` does not apply: a log is played whole")
+            return Err(Failure::new("`--requests` does not apply: a log is played whole")
                 .into_usage()
                 .hint(
                     "leave it out; `--days N` (`days` in a plan) plays the first days of a log",
@@ -143,9 +143,9 @@ fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
     let sampling = &mut plan.sampling;
     sampling.replications = args.replications.unwrap_or(sampling.replications);
     sampling.seed = args.seed.unwrap_or(sampling.seed);
-    let result = told(args.json, |tell| plan.run(to_the_end(tell)))?;
+    let result = with_progress(args.json, |tell| plan.run(to_the_end(tell)))?;
     let warnings = [skipped(&plan), result.warnings.clone()].concat();
-    output::say_result(&result, args.json, || result.text(), &warnings)?;
+    output::print_result(&result, args.json, || result.text(), &warnings)?;
     write(args, &result)?;
     Ok(ExitStatus::Success)
 }
@@ -163,7 +163,7 @@ fn alone(plan: &Path, given: &[&str]) -> Result<(), Failure> {
         options.join(", ")
     );
     let hint = format!("write {} into {}, or leave the plan out", keys.join(", "), plan.display());
-    Err(Failure::saying(what).into_usage().hint(hint))
+    Err(Failure::new(what).into_usage().hint(hint))
 }
 
 /// Writes the files after the result is printed: a path that cannot be written loses nothing.
@@ -190,12 +190,12 @@ fn read(path: &Path) -> Result<Plan, Failure> {
 
 fn of_flags(args: &FleetPlanArgs) -> Result<Plan, Failure> {
     if args.rates.is_empty() && args.log.is_empty() {
-        return Err(Failure::saying("nothing arrives: there is no plan, no rate and no log")
+        return Err(Failure::new("nothing arrives: there is no plan, no rate and no log")
             .into_usage()
             .hint("`nightwatt fleet plan.toml`, `--rate 300,600` or `--log access.log`; `--help` has examples"));
     }
     if let (true, [option, ..]) = (args.log.is_empty(), &args.copies.given()[..]) {
-        return Err(Failure::saying(format!("`{option}` needs a log, and none is given"))
+        return Err(Failure::new(format!("`{option}` needs a log, and none is given"))
             .into_usage()
             .hint(format!("name one with `--log FILE`, or leave `{option}` out")));
     }
@@ -269,7 +269,7 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
             alone(path, &args.server.given())?;
             let mut plan = read(path)?;
             if plan.pools.iter().any(|pool| pool.settings.kinds.len() > 1) {
-                return Err(Failure::saying(
+                return Err(Failure::new(
                     "kinds that are `together` in one pool cannot be sized",
                 )
                 .into_usage()
@@ -281,13 +281,13 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
             plan
         }
     };
-    let mut result = told(args.json, |tell| size::run(&plan, &electricity, to_the_end(tell)))?;
+    let mut result = with_progress(args.json, |tell| size::run(&plan, &electricity, to_the_end(tell)))?;
     if args.plan.is_none() {
         result.assumed = assumed(&args.server);
     }
     let mut warnings = result.warnings();
     warnings.extend(skipped(&plan));
-    output::say_result(&result, args.json, || result.text(), &warnings)?;
+    output::print_result(&result, args.json, || result.text(), &warnings)?;
     Ok(ExitStatus::Success)
 }
 
@@ -318,12 +318,12 @@ fn fit_points(args: &FleetFitArgs) -> Result<ExitStatus, Failure> {
         points.extend(more.map_err(|why| failure(&Error::Points(format!("{name}: {why}"))))?);
     }
     let result = fit::run(&points, args.sla).map_err(|error| failure(&error))?;
-    output::say_result(&result, args.json, || result.text(), &result.warnings)?;
+    output::print_result(&result, args.json, || result.text(), &result.warnings)?;
     Ok(ExitStatus::Success)
 }
 
 fn compare(args: &FleetPublishedArgs) -> Result<ExitStatus, Failure> {
-    let comparison = told(args.json, |tell| pools::run(args.arrivals, tell))?;
-    output::say_result(&comparison, args.json, || comparison.text(), &[])?;
+    let comparison = with_progress(args.json, |tell| pools::run(args.arrivals, tell))?;
+    output::print_result(&comparison, args.json, || comparison.text(), &[])?;
     Ok(ExitStatus::Success)
 }

@@ -32,7 +32,7 @@ recognised: name the agent in `api_agents` of `[site.clients]`.";
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let forgiven = control::forgive(&args.client)?;
     if args.client.gateway.json {
-        output::say_json(&json!({
+        output::print_json(&json!({
             "forgiven": forgiven.clients,
             "budgets": forgiven.budgets,
             "restored": forgiven.restored,
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
                 format!(", and gave its budgets back (used up: {})", spent.join(", "))
             }
         };
-        output::say(&format!(
+        output::print(&format!(
             "forgave {clients}{budgets}\n\
              `nightwatt why` shows which clients are still refused because of their agent"
         ))?;

@@ -198,7 +198,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         let question = format!("{} is there already. Write over it?", path.display());
         over = dialog.ask(&question, "--force", None, Some("no"), yes_or_no)?;
         if !over {
-            return Err(Failure::saying(format!("{} exists already", path.display())).hint(
+            return Err(Failure::new(format!("{} exists already", path.display())).hint(
                 "it was left as it is: `-o FILE` writes another one, `--force` writes over it",
             ));
         }
@@ -210,7 +210,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         Failure::because("these answers make no configuration", &error).into_usage()
     })?;
     write(path, &text, over)?;
-    output::say(&format!(
+    output::print(&format!(
         "wrote {name}\n\n{}\n{}",
         output::folded(&check::page(&name, &config, &[])),
         next(&draft, &name)
@@ -236,7 +236,7 @@ fn check_missing(args: &Args) -> Result<(), Failure> {
     }
     let list = missing.join("\n  ");
     let text = format!("`--yes` asks no questions, and these options are missing:\n  {list}");
-    Err(Failure::saying(text).into_usage().hint("`nightwatt init --help` has examples"))
+    Err(Failure::new(text).into_usage().hint("`nightwatt init --help` has examples"))
 }
 
 /// The six questions.
@@ -310,7 +310,7 @@ fn listeners(
         let text = format!("`--origin {origin}` is where nightwatt itself would listen ({own})");
         let port = if own.port() == 8080 { 8000 } else { 8080 };
         let other = SocketAddr::new(own.ip(), port);
-        return Err(Failure::saying(text)
+        return Err(Failure::new(text)
             .into_usage()
             .hint(format!("move the server to another port, or give `--listen {other}`")));
     }
@@ -349,7 +349,7 @@ fn power(
     if args.yes && args.target.is_none() && proposed.is_none() {
         let text = "`--yes` asks no questions, and `--target` is missing";
         let form = format!("for `--power {}`: {}", name_of(&power), power.form());
-        return Err(Failure::saying(text).into_usage().hint(form));
+        return Err(Failure::new(text).into_usage().hint(form));
     }
     let question = format!("     {}", power.question());
     let target = dialog
@@ -444,7 +444,7 @@ fn write(path: &Path, text: &str, over: bool) -> Result<(), Failure> {
     });
     written.map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => {
-            Failure::saying(format!("{} has come into being meanwhile", path.display()))
+            Failure::new(format!("{} has come into being meanwhile", path.display()))
         }
         _ => failed(&error),
     })

@@ -232,7 +232,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if let Some(writer) = writer {
         writer.finish()?;
     }
-    say(args, &plan, &report)?;
+    print(args, &plan, &report)?;
     if report.run.answered == 0 && report.run.due > 0 {
         return Err(nothing_answered(&plan, &report));
     }
@@ -248,7 +248,7 @@ fn watch(args: &Args) -> Result<Option<ServerWatch>, Failure> {
     ServerWatch::new(server).map(Some).map_err(|error| Failure::usage(&error))
 }
 
-fn say(args: &Args, plan: &Plan, report: &LoadReport) -> Result<(), Failure> {
+fn print(args: &Args, plan: &Plan, report: &LoadReport) -> Result<(), Failure> {
     if args.found.json {
         let mut value = json!({
             "schema": report.schema,
@@ -262,9 +262,9 @@ fn say(args: &Args, plan: &Plan, report: &LoadReport) -> Result<(), Failure> {
         if let (Value::Object(value), Value::Object(figures)) = (&mut value, figures) {
             value.extend(figures);
         }
-        return output::say_json(&value);
+        return output::print_json(&value);
     }
-    output::say(&generate::text(report))?;
+    output::print(&generate::text(report))?;
     for warning in &report.warnings {
         output::complain(&format!("warning: {warning}"));
     }
@@ -329,7 +329,7 @@ fn nothing_answered(plan: &Plan, report: &LoadReport) -> Failure {
     let reasons: Vec<String> =
         report.errors.iter().map(|(why, n)| format!("{} {why}", count(*n))).collect();
     let url = plan.mix.wanted(0).1;
-    Failure::saying(format!("no request was answered: {}", reasons.join(", ")))
+    Failure::new(format!("no request was answered: {}", reasons.join(", ")))
         .hint(format!("does `curl -v {url}` get an answer?"))
 }
 

@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         fs::create_dir_all(folder).map_err(|error| cannot(folder, &error))?;
         write_all(&command, folder)?;
     } else {
-        output::say(&page(named(&command, &args.command)?)?)?;
+        output::print(&page(named(&command, &args.command)?)?)?;
     }
     Ok(ExitStatus::Success)
 }
@@ -63,7 +63,7 @@ fn named<'a>(command: &'a Command, words: &[String]) -> Result<&'a Command, Fail
                     command.get_bin_name().unwrap_or("nightwatt")
                 ),
             };
-            Failure::saying(what).hint(hint).into_usage()
+            Failure::new(what).hint(hint).into_usage()
         })
     })
 }

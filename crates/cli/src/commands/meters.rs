@@ -138,9 +138,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let missing = all_named && meters.iter().any(|kind| kind.state != "available");
     let found = Found { schema: SCHEMA, meters };
     if args.json {
-        output::say_json(&found)?;
+        output::print_json(&found)?;
     } else {
-        output::say(&output::folded(&text(&found)))?;
+        output::print(&output::folded(&text(&found)))?;
     }
     Ok(if missing { ExitStatus::Failed } else { ExitStatus::Success })
 }
@@ -205,7 +205,7 @@ fn read(host: &Host, driver: &Driver, spec: &MeterSpec) -> Kind {
             let nothing = || silent.then(|| "it is there, and said nothing yet".to_owned());
             let why = measured.last_error.clone().or_else(nothing).unwrap_or_default();
             Kind {
-                channels: said(&measured),
+                channels: readings(&measured),
                 remarks: measured.remarks,
                 ..kind(driver, "available").because(why, None)
             }
@@ -244,7 +244,7 @@ fn listen(host: &Host, spec: &MeterSpec) -> Result<Measured, Absent> {
     measured.pop().ok_or_else(|| failed("it is gone".to_owned()))
 }
 
-fn said(measured: &Measured) -> Vec<ChannelReading> {
+fn readings(measured: &Measured) -> Vec<ChannelReading> {
     let each = measured.channels.iter().zip(&measured.latest).zip(&measured.totals);
     let said = each.map(|((channel, latest), totals)| ChannelReading {
         channel: channel.name.clone(),

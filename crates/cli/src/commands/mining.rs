@@ -109,7 +109,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     // Every error comes from what the user gave.
     let mining = work(args).map_err(|error| Failure::usage(&error))?;
     // A report that cannot be written does not lose the result.
-    output::say_result(&mining, args.json, || mining.text(), &[])?;
+    output::print_result(&mining, args.json, || mining.text(), &[])?;
     if let Some(path) = &args.html {
         report_pages::page(path, |by| mining.document(by))?;
     }

@@ -92,11 +92,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let reply = control::mirror(&target.gateway, &order)?;
     if target.gateway.json {
         match reply {
-            MirrorReply::Done => output::say_json(&json!({ "done": true, "order": order }))?,
-            reply => output::say_json(&reply)?,
+            MirrorReply::Done => output::print_json(&json!({ "done": true, "order": order }))?,
+            reply => output::print_json(&reply)?,
         }
     } else {
-        output::say(text(&reply).trim_end())?;
+        output::print(text(&reply).trim_end())?;
     }
     Ok(ExitStatus::Success)
 }

@@ -135,9 +135,9 @@ async fn serve(args: &Args, clock: Clock) -> Result<ExitStatus, Failure> {
         clock,
     };
     if args.json {
-        output::say_json(&json!({ "listening": address }))?;
+        output::print_json(&json!({ "listening": address }))?;
     } else {
-        output::say(&format!("listening on {address}"))?;
+        output::print(&format!("listening on {address}"))?;
     }
     let stop = async {
         signals.end().await;

@@ -116,6 +116,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     }
     let warnings: Vec<String> =
         comparison.warnings.iter().chain(&comparison.skipped).cloned().collect();
-    output::say_result(&comparison, args.json, || comparison.text(), &warnings)?;
+    output::print_result(&comparison, args.json, || comparison.text(), &warnings)?;
     Ok(ExitStatus::Success)
 }

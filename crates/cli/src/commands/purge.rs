@@ -62,9 +62,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         control::mirror(&args.gateway, &order)?;
     }
     if args.gateway.json {
-        output::say_json(&json!({ "purged": purged }))?;
+        output::print_json(&json!({ "purged": purged }))?;
     } else {
-        output::say(&format!("purged {}", counted(purged as u64, "object")))?;
+        output::print(&format!("purged {}", counted(purged as u64, "object")))?;
     }
     Ok(ExitStatus::Success)
 }

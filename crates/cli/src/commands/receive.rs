@@ -84,14 +84,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let is_stdout = args.folder == Path::new("-");
     let Some(address) = args.listen else {
         if is_stdout {
-            return Err(Failure::saying("with `--stdio`, stdout is for the sender")
+            return Err(Failure::new("with `--stdio`, stdout is for the sender")
                 .into_usage()
                 .hint("name a folder, or use `--listen`"));
         }
         return by_stdio(args);
     };
     if is_stdout && args.json {
-        return Err(Failure::saying("`--json` and contents cannot both go to stdout")
+        return Err(Failure::new("`--json` and contents cannot both go to stdout")
             .into_usage()
             .hint("leave `--json` out, or name a folder"));
     }
@@ -267,7 +267,7 @@ fn report(args: &Args, received: &Received, is_stdout: bool) -> Result<ExitStatu
     if is_stdout {
         output::complain(&words);
     } else if args.json {
-        output::say_json(&json!({
+        output::print_json(&json!({
             "entries": receipt.entries,
             "bytes": receipt.bytes,
             "removed": receipt.removed,
@@ -275,7 +275,7 @@ fn report(args: &Args, received: &Received, is_stdout: bool) -> Result<ExitStatu
             "energy": spent,
         }))?;
     } else {
-        output::say(&words)?;
+        output::print(&words)?;
     }
     Ok(if receipt.rejected_count == 0 { ExitStatus::Success } else { ExitStatus::Failed })
 }
@@ -306,13 +306,13 @@ fn metered_by(
         let process_seconds = process_seconds() - before;
         let report = Report { cpu_seconds, process_seconds, ..Report::default() };
         let energy = metered(&measured, seconds);
-        Some(told(&energy.unwrap_or_else(|| prices.energy(&report, seconds))))
+        Some(spent_of(&energy.unwrap_or_else(|| prices.energy(&report, seconds))))
     };
     receive::run_metered(reader, writer, store, Gauges { clock: monotonic, spent: &spent, silence })
 }
 
 /// For the sender.
-fn told(energy: &Energy) -> Spent {
+fn spent_of(energy: &Energy) -> Spent {
     let (is_measured, basis) = match &energy.provenance {
         Provenance::Measured { meter } => (true, meter.clone()),
         Provenance::Modelled { model } => (false, model.clone()),

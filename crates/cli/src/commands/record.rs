@@ -114,7 +114,7 @@ struct ChannelTotal {
 /// Records, or joins the files that a killed recorder left.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let format = Format::of(&args.output).ok_or_else(|| {
-        Failure::saying(format!("{} has no known format", args.output.display()))
+        Failure::new(format!("{} has no known format", args.output.display()))
             .into_usage()
             .hint(format!("end the name of the file with {}", extensions()))
     })?;
@@ -158,15 +158,15 @@ fn failed(error: &MeterError) -> Failure {
 
 fn recover(args: &Args, format: Format) -> Result<ExitStatus, Failure> {
     if format != Format::Parquet {
-        return Err(Failure::saying("there is nothing to recover: lines are on disk as they come")
+        return Err(Failure::new("there is nothing to recover: lines are on disk as they come")
             .into_usage());
     }
     let parts = recording::recover(&args.output).map_err(|error| failed(&error))?;
     let file = args.output.display().to_string();
     if args.json {
-        output::say_json(&json!({"schema": 1, "file": file, "parts": parts}))?;
+        output::print_json(&json!({"schema": 1, "file": file, "parts": parts}))?;
     } else {
-        output::say(&format!("{file}: joined of {}", figures::counted(parts as u64, "part")))?;
+        output::print(&format!("{file}: joined of {}", figures::counted(parts as u64, "part")))?;
     }
     Ok(ExitStatus::Success)
 }
@@ -288,9 +288,9 @@ fn report(
         warnings,
     };
     if args.json {
-        output::say_json(&recorded)?;
+        output::print_json(&recorded)?;
     } else {
-        output::say(&output::folded(&text(&recorded, &args.output)))?;
+        output::print(&output::folded(&text(&recorded, &args.output)))?;
     }
     for warning in &recorded.warnings {
         output::complain(&output::folded(&format!("warning: {warning}")));

@@ -29,9 +29,9 @@ A configuration that cannot be used changes nothing. SIGHUP does the same, witho
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let done = control::reload(&args.gateway)?;
     if args.gateway.json {
-        output::say_json(&done)?;
+        output::print_json(&done)?;
     } else {
-        output::say(&in_words(&done))?;
+        output::print(&in_words(&done))?;
     }
     Ok(ExitStatus::Success)
 }

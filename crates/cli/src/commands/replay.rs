@@ -140,14 +140,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             .map_err(|error| unwritten(path, &error))?;
     }
     if args.json {
-        output::say_json(&json!({
+        output::print_json(&json!({
             "log": counts,
             "url": args.url,
             "speed": speed,
             "replay": summary,
         }))?;
     } else {
-        output::say(&report(args, &counts, &summary))?;
+        output::print(&report(args, &counts, &summary))?;
         for warning in &summary.warnings {
             output::complain(&format!("warning: {warning}"));
         }
@@ -155,7 +155,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if run.outcomes.iter().all(|outcome| outcome.answered.is_none()) {
         let reasons: Vec<String> =
             summary.by_error.iter().map(|(why, n)| format!("{} {why}", count(*n))).collect();
-        return Err(Failure::saying(format!("no request was answered: {}", reasons.join(", ")))
+        return Err(Failure::new(format!("no request was answered: {}", reasons.join(", ")))
             .hint(format!("does `curl -v {}` get an answer?", args.url)));
     }
     Ok(ExitStatus::Success)
@@ -170,7 +170,7 @@ fn read(args: &Args) -> Result<(Vec<Arrival>, Counts), Failure> {
     if requests.is_empty() {
         let lines = counted(counts.lines, "line");
         let mut failure =
-            Failure::saying(format!("no request in {lines} of {}", args.log.display()))
+            Failure::new(format!("no request in {lines} of {}", args.log.display()))
                 .hint("is it an access log?");
         if let Some(sample) = counts.malformed_samples.first() {
             let why = reading.explain(&sample.excerpt);

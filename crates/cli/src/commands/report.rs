@@ -43,7 +43,7 @@ Docs: docs/compare.md";
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let report = store::read(&args.folder).and_then(|(plan, runs)| compare::report(&plan, &runs));
     let report = report.map_err(|error| Failure::usage(&error).maybe_hint(error.hint()))?;
-    output::say_result(&report, args.json, || report.text(), &report.warnings)?;
+    output::print_result(&report, args.json, || report.text(), &report.warnings)?;
     if let Some(path) = &args.html {
         report_pages::page(path, |by| report.document(by, &args.folder))?;
     }

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     progress.end();
     let found = found.map_err(|error| failure(&error))?;
     // A report that cannot be written does not lose the result.
-    output::say_result(&found, args.json, || found.text(), &[])?;
+    output::print_result(&found, args.json, || found.text(), &[])?;
     if let Some(path) = &args.html {
         report_pages::page(path, |by| found.document(by))?;
     }

@@ -95,13 +95,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if is_same(&folder, &args.profile) {
         let what =
             format!("{} has the results of `--profile`: outputs cannot go there", folder.display());
-        return Err(Failure::saying(what)
+        return Err(Failure::new(what)
             .hint("`--output` names another folder, which need not be there yet")
             .into_usage());
     }
     if args.dry_run && !folder.exists() {
         let batches = batches(&[])?;
-        output::say_result(&batches, args.json, || batches.text(), &[])?;
+        output::print_result(&batches, args.json, || batches.text(), &[])?;
         return Ok(ExitStatus::Success);
     }
     let mut store = Store::open(&folder, list.subject(), args.fresh).map_err(of_folder)?;
@@ -115,7 +115,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         output::complain(&note);
     }
     if args.dry_run {
-        output::say_result(&batches, args.json, || batches.text(), &[])?;
+        output::print_result(&batches, args.json, || batches.text(), &[])?;
         return Ok(ExitStatus::Success);
     }
     let time_limit = args.time_limit;
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         }
         Err(error) => return Err(experiment::of_corun(&error)),
     }
-    output::say_result(&done, args.json, || done.text(), &[])?;
+    output::print_result(&done, args.json, || done.text(), &[])?;
     Ok(if done.is_good() { ExitStatus::Success } else { ExitStatus::Failed })
 }
 
@@ -208,7 +208,7 @@ fn of_folder(error: nightwatt_compare::Error) -> Failure {
         "{} has the runs of something else, or of another list by an earlier version of nightwatt",
         folder.display()
     );
-    Failure::saying(what)
+    Failure::new(what)
         .hint("`--output` names another folder; `--fresh` deletes the runs in this one")
         .into_usage()
 }

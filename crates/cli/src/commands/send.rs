@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let basis = Basis { energy, core_doubt: prices.core_doubt() };
     let summary =
         Summary { skipped, special, notes, ..Summary::of(&session, bill, seconds, basis) };
-    output::say_folded(&summary, args.json, || summary.text(), &[])?;
+    output::print_folded(&summary, args.json, || summary.text(), &[])?;
     let is_whole = summary.rejected_count == 0 && summary.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
 }
@@ -188,7 +188,7 @@ fn foresee(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<Exit
     let skipped = plan.skipped.clone();
     let session = to_awake(args, to, plan, bill)?;
     let forecast = Forecast { skipped, ..Forecast::of(&session) };
-    output::say_folded(&forecast, args.json, || forecast.text(), &[])?;
+    output::print_folded(&forecast, args.json, || forecast.text(), &[])?;
     let is_whole = forecast.refused.is_empty() && forecast.skipped.is_empty();
     Ok(if is_whole { ExitStatus::Success } else { ExitStatus::Failed })
 }
@@ -197,7 +197,7 @@ fn foresee(args: &Args, to: &Destination, plan: Plan, bill: Bill) -> Result<Exit
 fn refuse_empty(args: &Args, plan: &Plan) -> Result<(), Failure> {
     let empty = plan.empty_folders().next().filter(|_| args.delete && !args.allow_empty);
     let Some(empty) = empty else { return Ok(()) };
-    Err(Failure::saying(format!(
+    Err(Failure::new(format!(
         "{} is empty here, and `--delete` would delete all in it there",
         empty.display()
     ))
@@ -297,18 +297,18 @@ fn failed(
 ) -> Failure {
     let host = to.host();
     match (error, status) {
-        (SendError::Cut, Some(UNREACHED)) => Failure::saying(format!("cannot reach {host}"))
+        (SendError::Cut, Some(UNREACHED)) => Failure::new(format!("cannot reach {host}"))
             .hint(format!(
                 "check the name: `ssh {host}` must work; then run the same command again, which goes on from where \
                  it was"
             )),
         (SendError::Cut | SendError::Frame(_) | SendError::Connection(_), Some(NO_PROGRAM)) => {
-            Failure::saying(format!("{host} has no program `{}`", args.remote_program))
+            Failure::new(format!("{host} has no program `{}`", args.remote_program))
                 .hint("install nightwatt there, or name its path with `--remote-program`")
         }
         (SendError::Cut | SendError::Connection(_), Some(status @ 1..)) if !has_begun => {
             let program = &args.remote_program;
-            Failure::saying(format!("`{program}` on {host} ended with status {status}"))
+            Failure::new(format!("`{program}` on {host} ended with status {status}"))
                 .hint("it must be nightwatt: name its path with `--remote-program`")
         }
         _ => Failure::failed(error),

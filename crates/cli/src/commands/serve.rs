@@ -97,7 +97,7 @@ async fn serve(
         already_runs(&error, &introduction.control_socket)
             .unwrap_or_else(|| Failure::failed(&error).maybe_hint(error.hint()))
     })?;
-    introduction.say(&Addresses::of(&running), args.json)?;
+    introduction.print(&Addresses::of(&running), args.json)?;
     Box::pin(Process { args, running, clock, manager, signals }.run()).await
 }
 
@@ -107,7 +107,7 @@ fn already_runs(error: &StartError, control_socket: &str) -> Option<Failure> {
         matches!(error, StartError::Listen { source, .. } if source.kind() == ErrorKind::AddrInUse);
     UnixStream::connect(control_socket).ok().filter(|_| is_taken)?;
     Some(
-        Failure::saying("nightwatt already runs with this configuration")
+        Failure::new("nightwatt already runs with this configuration")
             .hint("`nightwatt status` shows it; `--replace` takes its place"),
     )
 }
@@ -192,9 +192,9 @@ impl Introduction {
         Self { observe, control_socket, sites: sites.collect(), services, datagrams }
     }
 
-    fn say(&self, at: &Addresses, json: bool) -> Result<(), Failure> {
+    fn print(&self, at: &Addresses, json: bool) -> Result<(), Failure> {
         if json {
-            return output::say_json(&json!({
+            return output::print_json(&json!({
                 "listening": at.http,
                 "listening_tls": at.tls,
                 "listening_tcp": at.tcp,
@@ -236,7 +236,7 @@ impl Introduction {
             format!("passing datagrams through to {names} on {at}")
         });
         let does: Vec<String> = sites.into_iter().chain(services).chain(datagrams).collect();
-        output::say(&format!("{}{gate}{admin}{shadow}", does.join("; ")))
+        output::print(&format!("{}{gate}{admin}{shadow}", does.join("; ")))
     }
 }
 
@@ -246,11 +246,11 @@ fn report(status: &Status, args: &Args) -> Result<(), Failure> {
         return Ok(());
     }
     if args.json {
-        return output::say_json(status);
+        return output::print_json(status);
     }
     let told = status.sites.iter().filter_map(|site| Some((site, site.shadow.as_ref()?)));
     let text: Vec<String> = told.map(|(site, shadow)| in_plain_words(site, shadow)).collect();
-    output::say(&text.join("\n"))
+    output::print(&text.join("\n"))
 }
 
 fn in_plain_words(site: &SiteStatus, shadow: &ShadowStatus) -> String {

@@ -57,13 +57,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         if status.sites.is_empty() && status.machines.is_empty() {
             let there_are = names.join(", ");
             let text = format!("there is no site `{wanted}`; there are: {there_are}");
-            return Err(Failure::saying(text).into_usage());
+            return Err(Failure::new(text).into_usage());
         }
     }
     if args.gateway.json {
-        output::say_json(&status)?;
+        output::print_json(&status)?;
     } else {
-        output::say(&output::folded(&page(&status)))?;
+        output::print(&output::folded(&page(&status)))?;
     }
     Ok(ExitStatus::Success)
 }

@@ -34,9 +34,9 @@ what is left of its budgets. `nightwatt forgive` ends what a client has earned b
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let sites = control::why(&args.client)?;
     if args.client.gateway.json {
-        output::say_json(&json!({ "client": args.client.client, "sites": sites }))?;
+        output::print_json(&json!({ "client": args.client.client, "sites": sites }))?;
     } else {
-        output::say(&output::folded(page(&sites).trim_end()))?;
+        output::print(&output::folded(page(&sites).trim_end()))?;
     }
     Ok(ExitStatus::Success)
 }

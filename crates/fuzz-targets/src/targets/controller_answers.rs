@@ -4,7 +4,7 @@
 use nightwatt_bmc::redfish;
 use nightwatt_power::{docker, qemu};
 
-fn told<T>(result: Result<T, String>) -> Option<T> {
+fn checked<T>(result: Result<T, String>) -> Option<T> {
     result
         .inspect_err(|error| {
             assert!(!error.is_empty() && error.len() < 4_000, "{error}");
@@ -15,14 +15,14 @@ fn told<T>(result: Result<T, String>) -> Option<T> {
 
 /// Runs the target on one input.
 pub fn run(bytes: &[u8]) {
-    told(docker::State::read(bytes));
-    if let Some(qemu::Line::No(why)) = told(qemu::Line::read(bytes)) {
+    checked(docker::State::read(bytes));
+    if let Some(qemu::Line::No(why)) = checked(qemu::Line::read(bytes)) {
         assert!(why.len() < 2_000 && !why.contains(|c: char| c.is_control()), "{why:?}");
     }
-    if let Some(system) = told(redfish::System::read(bytes)) {
+    if let Some(system) = checked(redfish::System::read(bytes)) {
         system.power();
         let ways = ["On", "ForceOn"];
-        if let Some((target, way)) = told(system.reset(&ways)) {
+        if let Some((target, way)) = checked(system.reset(&ways)) {
             assert!(target.starts_with('/') && !target.starts_with("//"), "{target}");
             assert!(target.bytes().all(|byte| byte.is_ascii_graphic()), "{target:?}");
             assert!(ways.contains(&way));

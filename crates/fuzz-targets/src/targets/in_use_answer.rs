@@ -19,12 +19,12 @@ pub fn run(input: &[u8]) {
     ] {
         let (pointer, each) = (pointer.to_owned(), each.clone());
         let missing = Missing::Unknown;
-        said(Condition::Value { pointer, each, test, missing, words: None }.judge(body));
+        check_message(Condition::Value { pointer, each, test, missing, words: None }.judge(body));
     }
-    said(Condition::Torrents.judge(body));
+    check_message(Condition::Torrents.judge(body));
 }
 
-fn said(result: Result<Option<String>, String>) {
+fn check_message(result: Result<Option<String>, String>) {
     let (Ok(Some(text)) | Err(text)) = result else { return };
     assert!(!text.is_empty() && text.len() < 4_000, "{text}");
     assert!(!text.contains(|c: char| c.is_control()), "{text:?}");

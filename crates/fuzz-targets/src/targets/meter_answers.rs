@@ -6,7 +6,7 @@ use nightwatt_meters::answers;
 /// Of the seeds: an APC strip's power.
 const OID: [u64; 13] = [1, 3, 6, 1, 4, 1, 318, 1, 1, 12, 1, 16, 0];
 
-fn told<T>(result: Result<T, String>) -> Option<T> {
+fn checked<T>(result: Result<T, String>) -> Option<T> {
     result
         .inspect_err(|error| {
             assert!(!error.is_empty() && error.len() < 1_500, "{error}");
@@ -24,27 +24,27 @@ pub fn run(bytes: &[u8]) {
     // Pointers are the user's own, and are repeated as they are.
     let is_said = pointer.len() < 200 && !pointer.contains(|c: char| c.is_control());
     for pointer in [if is_said { pointer } else { "/a" }, "", "/a/0/b"] {
-        if let Some(number) = told(answers::number(answer, pointer)) {
+        if let Some(number) = checked(answers::number(answer, pointer)) {
             assert!(number.is_finite());
         }
     }
     for all in [answers::shelly(answer), answers::tasmota(answer)] {
-        for power in told(all).unwrap_or_default() {
+        for power in checked(all).unwrap_or_default() {
             assert!(power.get().is_finite());
         }
     }
-    told(answers::redfish(answer));
+    checked(answers::redfish(answer));
     if let Ok(text) = str::from_utf8(bytes) {
-        if let Some(power) = told(answers::ipmi(text)) {
+        if let Some(power) = checked(answers::ipmi(text)) {
             assert!((0.0..=65_535.0).contains(&power.get()), "DCMI has sixteen bits: {power}");
         }
         answers::is_challenge(text);
     }
-    if let Some(number) = told(answers::snmp(bytes, &OID)) {
+    if let Some(number) = checked(answers::snmp(bytes, &OID)) {
         assert!(number.is_finite());
     }
     let mut whole = bytes.to_vec();
-    let at_once = told(answers::mqtt(&mut whole));
+    let at_once = checked(answers::mqtt(&mut whole));
     let mut inbox = Vec::new();
     let mut in_pieces = Some(Vec::new());
     for piece in bytes.chunks(3) {

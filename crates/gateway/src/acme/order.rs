@@ -168,7 +168,7 @@ pub(super) async fn carry_out(
             .ok_or(Failed::NoSuchProof(proof, name.clone()))?;
         let answer = challenge.key_authorization();
         match proof {
-            Proof::Http => given.push(proofs.say(&challenge.token, answer.as_str())),
+            Proof::Http => given.push(proofs.publish(&challenge.token, answer.as_str())),
             Proof::TlsAlpn => given.push(proofs.show(&name, answer.digest().as_ref())?),
             Proof::Dns => records.add(&name, &answer.dns_value()).await?,
         }

@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::guard::{Guard, Refusal, SESSION, is_same};
-use super::{JSON, told};
+use super::{JSON, respond};
 use crate::control::{Order, Reply, obey};
 use crate::gateway::Gateway;
 use crate::mirror::orders::MirrorOrder;
@@ -312,7 +312,7 @@ fn decoded_path(text: &str) -> Option<String> {
 }
 
 fn json_of(value: &impl serde::Serialize) -> Answer {
-    told(StatusCode::OK, JSON, serde_json::to_vec(value).unwrap_or_default())
+    respond(StatusCode::OK, JSON, serde_json::to_vec(value).unwrap_or_default())
 }
 
 fn not_allowed(methods: &'static str) -> Answer {
@@ -325,7 +325,7 @@ fn not_allowed(methods: &'static str) -> Answer {
 pub(super) fn problem(status: StatusCode, detail: &str) -> Answer {
     let title = status.canonical_reason().unwrap_or_default();
     let body = json!({ "title": title, "status": status.as_u16(), "detail": detail });
-    let mut response = told(status, JSON, serde_json::to_vec(&body).unwrap_or_default());
+    let mut response = respond(status, JSON, serde_json::to_vec(&body).unwrap_or_default());
     let kind = HeaderValue::from_static("application/problem+json");
     response.headers_mut().insert(CONTENT_TYPE, kind);
     response

@@ -114,7 +114,7 @@ mod tests {
             Self { says: Some(says), done, ahead: Some(ahead) }
         }
 
-        async fn say(&self, length: usize) {
+        async fn send(&self, length: usize) {
             let part = Frame::data(Bytes::from(vec![b'x'; length]));
             self.says.as_ref().unwrap().send(Ok(part)).unwrap();
             self.rest().await;
@@ -147,8 +147,8 @@ mod tests {
     #[test]
     fn a_server_is_done_though_nobody_has_read_a_byte_of_its_answer() {
         play(async |mut story| {
-            story.say(100_000).await;
-            story.say(50_000).await;
+            story.send(100_000).await;
+            story.send(50_000).await;
             assert!(!story.is_done(), "more may come");
             story.says = None;
             story.rest().await;
@@ -162,7 +162,7 @@ mod tests {
     fn no_more_is_read_ahead_than_there_is_room_for() {
         play(async |mut story| {
             for _ in 0..5 {
-                story.say(100_000).await;
+                story.send(100_000).await;
             }
             story.says = None;
             story.rest().await;
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn what_a_client_left_is_not_read_on() {
         play(async |mut story| {
-            story.say(10).await;
+            story.send(10).await;
             story.ahead = None;
             story.rest().await;
             assert!(story.says.unwrap().is_closed());

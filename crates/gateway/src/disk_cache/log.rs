@@ -188,7 +188,7 @@ impl<S: Storage> Log<S> {
         let day = Day { cache: day.cache.saturating_add(written.bytes), ..day };
         let done = done.and_then(|()| match written.records + written.carried {
             0 => Ok(0),
-            _ => self.say(&Content::Day(day)).and_then(|()| self.sync()),
+            _ => self.write_record(&Content::Day(day)).and_then(|()| self.sync()),
         });
         self.shared.index().all_written();
         written.bytes += done.inspect_err(|_| self.current = None)?;
@@ -204,7 +204,7 @@ impl<S: Storage> Log<S> {
     pub fn forget(&mut self, names: &[Name]) -> io::Result<u64> {
         let mut bytes = 0;
         let told = names.iter().try_for_each(|name| {
-            bytes += self.say_with_room(&Content::Forget(name.clone()))?;
+            bytes += self.write_record_with_room(&Content::Forget(name.clone()))?;
             Ok(())
         });
         match told.and_then(|()| self.sync()) {
@@ -241,7 +241,7 @@ impl<S: Storage> Log<S> {
     /// Records what was written on a day. Returns the bytes written.
     pub fn note(&mut self, day: Day) -> io::Result<u64> {
         let noted =
-            self.say_with_room(&Content::Day(day)).and_then(|bytes| Ok(bytes + self.sync()?));
+            self.write_record_with_room(&Content::Day(day)).and_then(|bytes| Ok(bytes + self.sync()?));
         noted.inspect_err(|_| self.current = None)
     }
 
@@ -334,9 +334,9 @@ impl<S: Storage> Log<S> {
     }
 
     /// Writes a record without a body, if it fits.
-    fn say(&mut self, said: &Content) -> io::Result<()> {
+    fn write_record(&mut self, content: &Content) -> io::Result<()> {
         // Records of names that were written, and of days, are short.
-        let Some((kind, meta)) = said.write() else { return Ok(()) };
+        let Some((kind, meta)) = content.write() else { return Ok(()) };
         let Current { number, salt, end, synced, .. } = self.current()?;
         let bytes = head_and_meta(kind, &meta, 0, 0, &RecordPlace { salt, at: end, synced });
         self.shared.storage.write(number, end, &bytes)?;
@@ -344,10 +344,10 @@ impl<S: Storage> Log<S> {
         Ok(())
     }
 
-    fn say_with_room(&mut self, said: &Content) -> io::Result<u64> {
-        let bytes = said.write().map_or(0, |(_, meta)| (HEAD + meta.len()) as u64);
+    fn write_record_with_room(&mut self, content: &Content) -> io::Result<u64> {
+        let bytes = content.write().map_or(0, |(_, meta)| (HEAD + meta.len()) as u64);
         self.make_room(bytes, 0, &mut Written::default())?;
-        self.say(said)?;
+        self.write_record(content)?;
         Ok(bytes)
     }
 

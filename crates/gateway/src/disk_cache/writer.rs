@@ -90,14 +90,14 @@ impl Writer {
                     self.note(UNSAID);
                 }
                 Job::Forget(names, done) => {
-                    let told = self.log.forget(&names);
-                    let _ = done.send(self.told(told));
+                    let written = self.log.forget(&names);
+                    let _ = done.send(self.count_forgotten(written));
                 }
                 Job::Clear(done) => {
                     let day = self.budget().today();
-                    let told = self.log.clear_but(day);
+                    let written = self.log.clear_but(day);
                     self.noted = Day::default();
-                    let _ = done.send(self.told(told));
+                    let _ = done.send(self.count_forgotten(written));
                 }
             }
         }
@@ -124,8 +124,8 @@ impl Writer {
     }
 
     /// Counts the bytes written to record forgotten names, if that succeeded.
-    fn told(&self, told: std::io::Result<u64>) -> Result<(), String> {
-        let bytes = told.map_err(|error| {
+    fn count_forgotten(&self, written: std::io::Result<u64>) -> Result<(), String> {
+        let bytes = written.map_err(|error| {
             let what = "the disk cache cannot record what was purged: remove its directory before the next start";
             self.failed(&error, what);
             error.to_string()
@@ -202,7 +202,7 @@ async fn look(disk: &DiskCache, stores: &[Arc<Store>], is_last: bool) {
         index.settle(&outdated)
     };
     // If it cannot be recorded, that is logged.
-    let _ = disk.tell(forgotten).settled().await;
+    let _ = disk.record_forgotten(forgotten).settled().await;
 }
 
 /// An answer worth writing.

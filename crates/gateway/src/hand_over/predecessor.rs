@@ -100,7 +100,7 @@ impl Predecessor {
     }
 
     fn ask_to_let_go(&mut self) -> Result<LetGo, HandOverError> {
-        self.say(&Word::LetGo)?;
+        self.send(&Word::LetGo)?;
         let mut line = String::new();
         std::io::Read::take(&mut self.stream, LONGEST).read_line(&mut line)?;
         parse(line.as_bytes())
@@ -147,12 +147,12 @@ impl Predecessor {
 
     /// Reports that this process serves.
     pub(crate) fn done(mut self) {
-        if let Err(error) = self.say(&Word::Done(self.ours.clone())) {
+        if let Err(error) = self.send(&Word::Done(self.ours.clone())) {
             tracing::warn!(%error, "the process before has ended already");
         }
     }
 
-    fn say(&mut self, word: &Word) -> Result<(), HandOverError> {
+    fn send(&mut self, word: &Word) -> Result<(), HandOverError> {
         let mut line = serde_json::to_vec(word)?;
         line.push(b'\n');
         Ok(self.stream.get_mut().write_all(&line)?)

@@ -138,7 +138,7 @@ pub(super) async fn by_http2(
     // client's.
     let named = trailer_names(&parts.headers).filter_map(|name| name.parse().ok());
     body.keep_trailers(named.collect());
-    let request = Request::from_parts(said_by_http2(parts, authority, scheme), body);
+    let request = Request::from_parts(for_http2(parts, authority, scheme), body);
     match connection.sender().try_send_request(request).await {
         Ok(response) => Ok(as_by_http1(response).map(FromOrigin::Http2)),
         Err(mut failure) => {
@@ -161,7 +161,7 @@ fn why_not_answered(error: hyper::Error) -> OriginError {
 }
 
 /// HTTP/2 expresses in frames what HTTP/1.1 expresses in fields (RFC 9113, 8.2.2 and 8.3.1).
-fn said_by_http2(mut parts: Parts, authority: &str, scheme: Scheme) -> Parts {
+fn for_http2(mut parts: Parts, authority: &str, scheme: Scheme) -> Parts {
     for name in [CONNECTION, TRANSFER_ENCODING, UPGRADE] {
         parts.headers.remove(name);
     }

@@ -87,13 +87,13 @@ impl Seat {
             // It may just be busy: the probe decides, or the next connection that is not accepted.
             OriginError::Unreachable(_, error)
                 if error.kind() == ErrorKind::TimedOut && !self.at().shuts_out_again() => {}
-            OriginError::Unreachable(..) => self.tell(|state, now| {
+            OriginError::Unreachable(..) => self.notify(|state, now| {
                 self.pool.fail(state, now, self.server, "it cannot be connected to");
             }),
-            OriginError::Distrusted(..) => self.tell(|state, now| {
+            OriginError::Distrusted(..) => self.notify(|state, now| {
                 self.pool.fail(state, now, self.server, "its certificate is not trusted");
             }),
-            OriginError::Malformed(_) => self.tell(|state, now| {
+            OriginError::Malformed(_) => self.notify(|state, now| {
                 self.pool.fail(state, now, self.server, "what it answers is no HTTP");
             }),
             OriginError::Broken(_) | OriginError::TimedOut(_) => {}
@@ -109,7 +109,7 @@ impl Seat {
     }
 
     /// Notifies the pool, unless the server's term is over.
-    fn tell(&self, what: impl FnOnce(&mut State, Mono)) {
+    fn notify(&self, what: impl FnOnce(&mut State, Mono)) {
         self.pool.with(|state, now| {
             if state.cards[self.server as usize].term == self.term {
                 what(state, now);
@@ -122,7 +122,7 @@ impl Seat {
     pub(crate) fn becomes_tunnel(&self) {
         if self.now_takes(Takes::Tunnel) == Takes::Place {
             self.at().supervisor.tunnel_opened();
-            self.tell(|state, now| state.pool.tunnel(now, self.server, &mut state.actions));
+            self.notify(|state, now| state.pool.tunnel(now, self.server, &mut state.actions));
         }
     }
 
@@ -131,11 +131,11 @@ impl Seat {
         match self.now_takes(Takes::Nothing) {
             Takes::Place => {
                 self.at().supervisor.release();
-                self.tell(|state, now| state.pool.complete(now, self.server, &mut state.actions));
+                self.notify(|state, now| state.pool.complete(now, self.server, &mut state.actions));
             }
             Takes::Tunnel => {
                 self.at().supervisor.tunnel_closed();
-                self.tell(|state, now| {
+                self.notify(|state, now| {
                     state.pool.tunnel_ended(now, self.server, &mut state.actions);
                 });
             }

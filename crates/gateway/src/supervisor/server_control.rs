@@ -52,7 +52,7 @@ impl ServerControl {
                 }
                 let done = self.controller.sleep().await;
                 let slept = match supervisor.judge_sleep(&done) {
-                    Slept::Done if self.controller.says_good_bye() => Slept::Going,
+                    Slept::Done if self.controller.announces_sleep() => Slept::Going,
                     slept => slept,
                 };
                 Report::SleepDone(epoch, slept)

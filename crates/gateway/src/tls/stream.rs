@@ -124,7 +124,7 @@ impl Transport for Secured {
         }
     }
 
-    fn say_good_bye(&mut self) {
+    fn close_notify(&mut self) {
         self.0.get_mut().1.send_close_notify();
         let _ = self.push();
     }

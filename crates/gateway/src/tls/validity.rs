@@ -84,7 +84,7 @@ fn time(bytes: &[u8]) -> Option<(i64, &[u8])> {
 mod tests {
     use super::*;
 
-    fn told(tag: u8, text: &str) -> Option<i64> {
+    fn seconds(tag: u8, text: &str) -> Option<i64> {
         let mut bytes = vec![tag, text.len() as u8];
         bytes.extend(text.as_bytes());
         time(&bytes).map(|(seconds, _)| seconds)
@@ -93,12 +93,12 @@ mod tests {
     #[test]
     fn times_are_those_of_the_gregorian_calendar() {
         // By `date -u -d @..`.
-        assert_eq!(told(UTC_TIME, "700101000000Z"), Some(0));
-        assert_eq!(told(UTC_TIME, "500101000000Z"), Some(-631_152_000));
-        assert_eq!(told(UTC_TIME, "491231235959Z"), Some(2_524_607_999));
-        assert_eq!(told(GENERALIZED_TIME, "20240229120000Z"), Some(1_709_208_000));
-        assert_eq!(told(GENERALIZED_TIME, "20261123154200Z"), Some(1_795_448_520));
-        assert_eq!(told(GENERALIZED_TIME, "21000301000000Z"), Some(4_107_542_400));
+        assert_eq!(seconds(UTC_TIME, "700101000000Z"), Some(0));
+        assert_eq!(seconds(UTC_TIME, "500101000000Z"), Some(-631_152_000));
+        assert_eq!(seconds(UTC_TIME, "491231235959Z"), Some(2_524_607_999));
+        assert_eq!(seconds(GENERALIZED_TIME, "20240229120000Z"), Some(1_709_208_000));
+        assert_eq!(seconds(GENERALIZED_TIME, "20261123154200Z"), Some(1_795_448_520));
+        assert_eq!(seconds(GENERALIZED_TIME, "21000301000000Z"), Some(4_107_542_400));
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
             (GENERALIZED_TIME, "700101000000Z"),
             (SEQUENCE, "700101000000Z"),
         ] {
-            assert_eq!(told(tag, text), None, "{text}");
+            assert_eq!(seconds(tag, text), None, "{text}");
         }
         for bytes in [&b""[..], b"\x30", b"\x30\x80", b"\x30\x84\xff\xff\xff\xff", b"\x30\x05ab"] {
             assert_eq!(Validity::read(bytes), None, "{bytes:?}");

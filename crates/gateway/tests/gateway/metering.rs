@@ -16,19 +16,19 @@ use crate::client::{get, post};
 use crate::stage::{Stage, asleep, awake, secs};
 
 /// Every five seconds the plug says what the server drew: it is not what the scenario says.
-async fn plugged(stage: &Stage, feed: &Feed, (from, to): (u64, u64), said: &mut f64) {
+async fn plugged(stage: &Stage, feed: &Feed, (from, to): (u64, u64), metered: &mut f64) {
     for end in (from + 5..=to).step_by(5) {
         let watts = if stage.power.is_up() { 61.0 } else { 2.5 };
         stage.at(end).await;
-        say(feed, (end - 5, end), watts);
-        *said += watts * 5.0;
+        add(feed, (end - 5, end), watts);
+        *metered += watts * 5.0;
     }
 }
 
-fn say(feed: &Feed, (from, to): (u64, u64), watts: f64) {
+fn add(feed: &Feed, (from, to): (u64, u64), watts: f64) {
     let joules = Joules(watts * (to - from) as f64);
     let (from, to) = (Mono::from_secs(from), Mono::from_secs(to));
-    feed.say(Measure { from, to, joules, uncertainty: joules * 0.02 });
+    feed.add(Measure { from, to, joules, uncertainty: joules * 0.02 });
 }
 
 fn is_within_a_hundredth(ours: f64, plug: f64) -> bool {
@@ -43,19 +43,19 @@ fn provenance(ledger: &LedgerStatus) -> &'static str {
 fn a_bill_with_a_plug_is_measured_and_says_what_the_plug_says() {
     let (feed, proxy) = (Feed::new("plug/0"), Feed::new("board/0"));
     asleep().metered("blog", &feed).metered("", &proxy).play(async |stage| {
-        let mut said = 0.0;
-        plugged(stage, &feed, (0, 100), &mut said).await;
+        let mut metered = 0.0;
+        plugged(stage, &feed, (0, 100), &mut metered).await;
         stage.ask(get("/a")).await;
         // Woke at 105, was told to sleep at 165.
-        say(&feed, (100, 105), 61.0);
-        said += 305.0;
-        plugged(stage, &feed, (105, 600), &mut said).await;
-        say(&proxy, (0, 600), 3.0);
+        add(&feed, (100, 105), 61.0);
+        metered += 305.0;
+        plugged(stage, &feed, (105, 600), &mut metered).await;
+        add(&proxy, (0, 600), 3.0);
         let status = stage.status();
         let ledger = &status.ledger;
         assert_eq!((ledger.sleeps, ledger.wakeups), (1, 1));
         assert_eq!((provenance(ledger), ledger.proxy.provenance.as_str()), ("measured", "measured"));
-        assert!(is_within_a_hundredth(ledger.server.joules.get(), said), "{ledger:?}");
+        assert!(is_within_a_hundredth(ledger.server.joules.get(), metered), "{ledger:?}");
         assert!((ledger.proxy.joules.get() - 1800.0).abs() < 1e-6, "{ledger:?}");
         assert!((ledger.server_parts.measured_s - 600.0).abs() < 1e-6, "{ledger:?}");
         assert_eq!(ledger.always_on.provenance.as_str(), "modelled");
@@ -72,17 +72,17 @@ fn a_bill_with_a_plug_is_measured_and_says_what_the_plug_says() {
 fn an_hour_without_the_plug_is_modelled_and_marked_so() {
     let feed = Feed::new("plug/0");
     asleep().metered("blog", &feed).play(async |stage| {
-        let mut said = 0.0;
+        let mut metered = 0.0;
         // From noon to three; from one to two the plug is away.
-        plugged(stage, &feed, (0, 3600), &mut said).await;
+        plugged(stage, &feed, (0, 3600), &mut metered).await;
         assert_eq!(provenance(&stage.status().ledger), "measured");
         stage.at(7200).await;
-        plugged(stage, &feed, (7200, 10_800), &mut said).await;
+        plugged(stage, &feed, (7200, 10_800), &mut metered).await;
         let status = stage.status();
         let hours: Vec<_> = status.hours.iter().map(|it| provenance(&it.ledger)).collect();
         assert_eq!(hours, ["measured", "modelled", "measured"]);
         let parts = status.ledger.server_parts;
-        assert!((parts.measured_j - said).abs() < 1e-6, "{parts:?}");
+        assert!((parts.measured_j - metered).abs() < 1e-6, "{parts:?}");
         assert!((parts.modelled_j - 1.6 * 3600.0).abs() < 1e-6, "{parts:?}");
         let sum = parts.measured_j + parts.modelled_j;
         assert!((sum - status.ledger.server.joules.get()).abs() < 1e-6);
@@ -96,13 +96,13 @@ fn an_hour_without_the_plug_is_modelled_and_marked_so() {
 fn a_restart_keeps_what_was_measured() {
     let feed = Feed::new("plug/0");
     awake().metered("blog", &feed).play(async |stage| {
-        let mut said = 0.0;
-        plugged(stage, &feed, (0, 4000), &mut said).await;
+        let mut metered = 0.0;
+        plugged(stage, &feed, (0, 4000), &mut metered).await;
         stage.stop().await;
         stage.start();
         stage.looked().await;
         let status = stage.status();
-        assert!((status.ledger.server_parts.measured_j - said).abs() < 1e-6, "{status:?}");
+        assert!((status.ledger.server_parts.measured_j - metered).abs() < 1e-6, "{status:?}");
         assert_eq!(provenance(&status.ledger), "measured");
         let spans: Vec<_> = status.hours.iter().map(|it| it.ledger.span_s).collect();
         assert_eq!(spans, [3600.0, 400.0], "the hour that did not end is there too");
@@ -113,14 +113,14 @@ fn a_restart_keeps_what_was_measured() {
 fn a_plug_that_dies_for_good_leaves_the_bill_to_the_model() {
     let feed = Feed::new("plug/0");
     awake().metered("blog", &feed).play(async |stage| {
-        let mut said = 0.0;
-        plugged(stage, &feed, (0, 50), &mut said).await;
+        let mut metered = 0.0;
+        plugged(stage, &feed, (0, 50), &mut metered).await;
         stage.at(80_000).await;
         stage.ask(post("/form", "x")).await;
         let status = stage.status();
         assert_eq!(status.hours.len(), 21, "those that nobody will measure any more");
         assert!(status.hours[1..].iter().all(|hour| provenance(&hour.ledger) == "modelled"));
-        assert!((status.ledger.server_parts.measured_j - said).abs() < 1e-6);
+        assert!((status.ledger.server_parts.measured_j - metered).abs() < 1e-6);
         let age = status.meters[0].read_s_ago.unwrap();
         assert!(age > 79_000.0, "{age}");
     });

@@ -138,7 +138,7 @@ impl<'a> Worker<'a> {
                 drained = self.now() + DRAIN;
             }
             self.leave_behind();
-            self.tell(live);
+            self.publish(live);
             let next = self.schedule.as_mut().and_then(|schedule| schedule.peek());
             let next = next.map_or(Duration::MAX, |due| due.at);
             if next == Duration::MAX && self.under_way == 0 && self.queue.is_empty() {
@@ -168,12 +168,12 @@ impl<'a> Worker<'a> {
             cpu.look();
         }
         self.hand_over();
-        self.tell(live);
+        self.publish(live);
         self.tally.cpu = cpu.end();
         Ok(self.tally)
     }
 
-    fn tell(&mut self, live: &Live) {
+    fn publish(&mut self, live: &Live) {
         // Each thread adds what is new of its own.
         let (due, done) = self.tally.take_new();
         live.due.fetch_add(due, Ordering::Relaxed);

@@ -24,7 +24,7 @@ pub(super) fn add_links(headers: &HeaderMap, found: &mut Found) {
 }
 
 /// Whether `X-Robots-Tag` says to us that links are not to be followed.
-pub(super) fn says_nofollow(headers: &HeaderMap) -> bool {
+pub(super) fn has_nofollow(headers: &HeaderMap) -> bool {
     headers.get_all("x-robots-tag").iter().any(|line| {
         let line = String::from_utf8_lossy(line.as_bytes()).to_ascii_lowercase();
         // Before a colon stands to whom it speaks; `unavailable_after` has one too.

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     /// What the check says where there are only these programs.
-    fn said_with(names: &[&str]) -> Result<(), String> {
+    fn check_with(names: &[&str]) -> Result<(), String> {
         let folder = tempfile::tempdir().unwrap();
         for name in names {
             let path = folder.path().join(name);
@@ -107,16 +107,16 @@ mod tests {
 
     #[test]
     fn each_program_that_is_missing_is_named_with_its_package() {
-        assert_eq!(said_with(&["ip", "tc", "ethtool", "nft"]), Ok(()));
-        let without_ethtool = said_with(&["ip", "tc", "nft"]).unwrap_err();
+        assert_eq!(check_with(&["ip", "tc", "ethtool", "nft"]), Ok(()));
+        let without_ethtool = check_with(&["ip", "tc", "nft"]).unwrap_err();
         assert_eq!(
             without_ethtool,
             "cannot make links: the sender has no `ethtool` (Debian package ethtool); run \
              `apt-get install --no-install-recommends ethtool` there"
         );
-        let without_nft = said_with(&["ip", "tc", "ethtool"]).unwrap_err();
+        let without_nft = check_with(&["ip", "tc", "ethtool"]).unwrap_err();
         assert!(without_nft.contains("no `nft` (Debian package nftables);"), "{without_nft}");
-        let without_any = said_with(&[]).unwrap_err();
+        let without_any = check_with(&[]).unwrap_err();
         assert!(
             without_any
                 .ends_with("install --no-install-recommends iproute2 ethtool nftables` there"),

@@ -324,7 +324,7 @@ impl Log {
         }
         self.containers = cutter.source.containers().to_vec();
         if self.parser.is_none() {
-            let format = told(&mut cutter, size, &mut first)?;
+            let format = format_of(&mut cutter, size, &mut first)?;
             self.parser = Some(LineParser::new(format).with_client_from(self.client_from));
         }
         if let Some(parser) = &self.parser {
@@ -365,14 +365,14 @@ impl Log {
 
 /// The format of a log, by its first piece; where nothing in that is in any format, by what follows,
 /// which is added to it.
-fn told(cutter: &mut Cutter, size: usize, first: &mut Vec<u8>) -> Result<Format, Failure> {
-    let mut told = detect(first);
+fn format_of(cutter: &mut Cutter, size: usize, first: &mut Vec<u8>) -> Result<Format, Failure> {
+    let mut found = detect(first);
     let mut more = Vec::new();
-    while told.is_none() && first.len() < MOST_LOOKED_AT && cutter.next(size, &mut more)? {
-        told = detect(&more);
+    while found.is_none() && first.len() < MOST_LOOKED_AT && cutter.next(size, &mut more)? {
+        found = detect(&more);
         first.extend_from_slice(&more);
     }
-    match told {
+    match found {
         Some(DetectedFormat::Format(format)) => Ok(format),
         Some(DetectedFormat::Misfit(misfit)) => Err(Failure::Misfit(misfit)),
         None => Err(Failure::NoFormat(Unknown::first_of(first, 0).unwrap_or_else(Unknown::blank))),

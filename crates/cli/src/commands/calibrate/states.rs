@@ -95,12 +95,12 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             states::log::run(&options).map_err(|error| failed(&error))?
         }
         // The groups of the command line exclude this case.
-        _ => return Err(Failure::saying("there is nothing to calibrate from").into_usage()),
+        _ => return Err(Failure::new("there is nothing to calibrate from").into_usage()),
     };
     if args.json {
-        output::say_json(&found)?;
+        output::print_json(&found)?;
     } else {
-        output::say(&format!("{}\n{}", states_text(&found.fit), found.toml()))?;
+        output::print(&format!("{}\n{}", states_text(&found.fit), found.toml()))?;
     }
     for warning in &found.warnings {
         output::complain(&format!("warning: {warning}"));
@@ -115,7 +115,7 @@ fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
         let text =
             "`nightwatt serve` runs with this configuration, and two must not command one machine";
         return Err(
-            Failure::saying(text).hint("stop it first: its clients cannot be served meanwhile")
+            Failure::new(text).hint("stop it first: its clients cannot be served meanwhile")
         );
     }
     let options = drive_options(args, &config)?;
@@ -160,7 +160,7 @@ fn drive_options(args: &Args, config: &Config) -> Result<DriveOptions, Failure> 
     let site = site.ok_or_else(|| {
         let names: Vec<_> = config.site.iter().map(|site| format!("`{}`", site.name)).collect();
         let names = names.join(", ");
-        Failure::saying(format!("say by `--site` whose server is meant: there are {names}"))
+        Failure::new(format!("say by `--site` whose server is meant: there are {names}"))
     })?;
     let (meter, channel) = match (&args.meter, &site.meter) {
         (Some(meter), _) => (meter.clone(), args.channel.clone()),
@@ -169,13 +169,13 @@ fn drive_options(args: &Args, config: &Config) -> Result<DriveOptions, Failure> 
             (config.spec(), channel)
         }
         (None, None) => {
-            return Err(Failure::saying(
+            return Err(Failure::new(
                 "no meter measures the machine; name one by `-m`, or as `[site.meter]`",
             ));
         }
     };
     let power = site.power.clone().ok_or_else(|| {
-        Failure::saying(
+        Failure::new(
             "the site has no `power` of its own, it sleeps with its machine; name a site that has, or write a \
              configuration for this in which the machine's `power` is the site's",
         )
@@ -208,9 +208,9 @@ fn of_table(table: &Path, json: bool) -> Result<ExitStatus, Failure> {
     })?;
     let fit = states::fit(&text).map_err(|error| failed(&error))?;
     if json {
-        output::say_json(&serde_json::json!({"schema": 1, "fit": fit}))?;
+        output::print_json(&serde_json::json!({"schema": 1, "fit": fit}))?;
     } else {
-        output::say(&states_text(&fit))?;
+        output::print(&states_text(&fit))?;
     }
     Ok(ExitStatus::Success)
 }

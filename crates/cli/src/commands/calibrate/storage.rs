@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             },
         }),
         // The groups of the command line exclude this case.
-        _ => return Err(Failure::saying("there is nothing to calibrate from").into_usage()),
+        _ => return Err(Failure::new("there is nothing to calibrate from").into_usage()),
     };
     let found = found.map_err(|error| failed(&error))?;
     if let Some((path, mut file)) = args.output.as_deref().zip(file) {
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             .map_err(|error| Failure::because("cannot write the model as JSON", &error))?;
         writeln!(file, "{text}").map_err(|error| cannot_write(path, &error))?;
     }
-    output::say_result(&found, args.json, || text(&found), &found.warnings)?;
+    output::print_result(&found, args.json, || text(&found), &found.warnings)?;
     Ok(ExitStatus::Success)
 }
 

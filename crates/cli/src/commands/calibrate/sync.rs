@@ -108,9 +108,9 @@ fn run_generate(options: &GenerateOptions, json: bool) -> Result<ExitStatus, Fai
     progress.end();
     let generated = generated.map_err(|error| failed(&error))?;
     if json {
-        output::say_json(&generated)?;
+        output::print_json(&generated)?;
     } else {
-        output::say(&format!(
+        output::print(&format!(
             "{}: {} of {}, stamped within {} on average, {} at worst",
             options.output.display(),
             figures::counted(generated.toggles, "toggle"),
@@ -142,7 +142,7 @@ fn run_align(args: &AlignArgs) -> Result<ExitStatus, Failure> {
     });
     progress.end();
     let aligned = aligned.map_err(|error| failed(&error))?;
-    output::say_result(&aligned, args.json, || text(&aligned), &aligned.warnings)?;
+    output::print_result(&aligned, args.json, || text(&aligned), &aligned.warnings)?;
     let nothing = aligned.synchronised == 0;
     Ok(if nothing { ExitStatus::Failed } else { ExitStatus::Success })
 }

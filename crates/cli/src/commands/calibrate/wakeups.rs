@@ -66,10 +66,10 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             found
         }
         // The groups of the command line exclude this case.
-        _ => return Err(Failure::saying("there is nothing to calibrate from").into_usage()),
+        _ => return Err(Failure::new("there is nothing to calibrate from").into_usage()),
     };
     let found = found.map_err(|error| failed(&error))?;
-    output::say_result(&found, args.json, || text(&found), &found.warnings)?;
+    output::print_result(&found, args.json, || text(&found), &found.warnings)?;
     Ok(ExitStatus::Success)
 }
 

@@ -29,14 +29,14 @@ impl<R: BufRead> Dialog<R> {
         proposed: Option<&str>,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, Failure> {
-        let wrong = |text: String| Failure::saying(format!("{option}: {text}")).into_usage();
+        let wrong = |text: String| Failure::new(format!("{option}: {text}")).into_usage();
         if let Some(said) = said {
             return read(said.trim()).map_err(wrong);
         }
         if self.silent {
             let Some(proposed) = proposed else {
                 let text = format!("`--yes` asks no questions, and `{option}` is missing");
-                return Err(Failure::saying(text)
+                return Err(Failure::new(text)
                     .into_usage()
                     .hint("`nightwatt init --help` has examples"));
             };
@@ -69,7 +69,7 @@ impl<R: BufRead> Dialog<R> {
         let length = part.read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
         if length == 0 {
             output::complain("");
-            return Err(Failure::saying(
+            return Err(Failure::new(
                 "the answers ended before the questions; nothing was written",
             )
             .hint("answer all of them, or give options and `--yes`"));

@@ -91,7 +91,7 @@ fn mix(args: &Args) -> Result<Mix, Failure> {
         zipf: what.zipf,
     };
     let wanted = sources::expand(&wanted, &patterns)
-        .map_err(|why| Failure::saying(format!("cannot make the URLs: {why}")).into_usage())?;
+        .map_err(|why| Failure::new(format!("cannot make the URLs: {why}")).into_usage())?;
     Mix::weighted(&wanted, &defaults(args)?).map_err(|error| Failure::usage(&error))
 }
 
@@ -106,7 +106,7 @@ fn unread(path: &Path, error: &std::io::Error) -> Failure {
 }
 
 fn wrong_file(path: &Path, why: &str) -> Failure {
-    Failure::saying(format!("{}: {why}", path.display())).into_usage()
+    Failure::new(format!("{}: {why}", path.display())).into_usage()
 }
 
 /// Arrival times from a file, or times and targets from a log.
@@ -123,7 +123,7 @@ fn traced(args: &Args, path: &Path) -> Result<(Arrivals, Mix), Failure> {
     let mut traced = logged(path, args.when.seed)?;
     traced.sort();
     let [base] = &args.urls[..] else {
-        return Err(Failure::saying("a log is sent to one server: give its URL").into_usage());
+        return Err(Failure::new("a log is sent to one server: give its URL").into_usage());
     };
     let base = base.trim_end_matches('/');
     let url = |(method, target): &(String, String)| MixEntry {

@@ -46,7 +46,7 @@ pub(super) fn run(
     let report = meter_check::run(&options, &stop, tell);
     progress.end();
     let report = report.map_err(|error| failed(&error))?;
-    output::say_folded(&report, args.json, || text(&report), &report.warnings)?;
+    output::print_folded(&report, args.json, || text(&report), &report.warnings)?;
     Ok(ExitStatus::Success)
 }
 

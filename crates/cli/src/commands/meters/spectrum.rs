@@ -40,7 +40,7 @@ pub(super) fn run(args: &Args, meter: &MeterSpec) -> Result<ExitStatus, Failure>
     let report = spectrum::run(&options, &stop, tell);
     progress.end();
     let report = report.map_err(|error| super::check::failed(&error))?;
-    output::say_folded(&report, args.json, || text(&report), &report.warnings)?;
+    output::print_folded(&report, args.json, || text(&report), &report.warnings)?;
     Ok(ExitStatus::Success)
 }
 

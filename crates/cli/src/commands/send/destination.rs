@@ -67,7 +67,7 @@ impl Destination {
     pub(super) fn of(args: &Args) -> Result<Self, Failure> {
         let Some((last, paths)) = args.paths.split_last().filter(|(_, paths)| !paths.is_empty())
         else {
-            return Err(Failure::saying("what to send, and where to, must both be given")
+            return Err(Failure::new("what to send, and where to, must both be given")
                 .into_usage()
                 .hint("write `nightwatt send FILE HOST:PATH`"));
         };
@@ -79,7 +79,7 @@ impl Destination {
         let Some(last) = last.to_str() else {
             let text = last.display();
             let what = format!("where to send, `{text}`, is no UTF-8, and would be another folder");
-            return Err(Failure::saying(what)
+            return Err(Failure::new(what)
                 .into_usage()
                 .hint("name a folder whose path is UTF-8, such as the one that it is in"));
         };
@@ -87,7 +87,7 @@ impl Destination {
             return Self::on_the_net(args, last, paths, is_stream);
         }
         if args.insecure || args.ticket_file.is_some() {
-            return Err(Failure::saying("ssh needs neither `--ticket-file` nor `--insecure`")
+            return Err(Failure::new("ssh needs neither `--ticket-file` nor `--insecure`")
                 .into_usage()
                 .hint("leave them out, or name a receiver that listens: `tls://HOST:PORT`"));
         }
@@ -108,7 +108,7 @@ impl Destination {
             return Err(not_as_meant(address.is_encrypted));
         }
         if address.name.is_some() && !is_stream {
-            return Err(Failure::saying("the receiver decides where files go")
+            return Err(Failure::new("the receiver decides where files go")
                 .into_usage()
                 .hint(format!("write only `tls://{}`", address.authority)));
         }
@@ -165,11 +165,11 @@ impl Destination {
 /// The scheme and `--insecure` do not go together.
 fn not_as_meant(is_encrypted: bool) -> Failure {
     if is_encrypted {
-        return Failure::saying("`--insecure` is for `tcp://`, and this is `tls://`")
+        return Failure::new("`--insecure` is for `tcp://`, and this is `tls://`")
             .into_usage()
             .hint("leave `--insecure` out");
     }
-    Failure::saying(
+    Failure::new(
         "`tcp://` is not encrypted, and any machine on the way may read and change what is sent",
     )
     .into_usage()
@@ -202,12 +202,12 @@ fn refuse_with_stream(args: &Args, paths: &[PathBuf]) -> Result<(), Failure> {
         (!args.exclude.is_empty(), "--exclude"),
     ];
     if let Some((_, option)) = option.iter().find(|(is_set, _)| *is_set) {
-        return Err(Failure::saying(format!("`{option}` has no meaning for stdin (`-`)"))
+        return Err(Failure::new(format!("`{option}` has no meaning for stdin (`-`)"))
             .into_usage()
             .hint("leave it out, or name files and folders"));
     }
     if paths.len() > 1 {
-        return Err(Failure::saying("stdin (`-`) is sent alone")
+        return Err(Failure::new("stdin (`-`) is sent alone")
             .into_usage()
             .hint("send files and folders by a command of their own"));
     }
@@ -219,7 +219,7 @@ fn split(target: &mut Target) -> Result<Vec<u8>, Failure> {
     let path = PathBuf::from(&target.path);
     let name = path.file_name().filter(|_| !target.path.ends_with('/') && target.path != ".");
     let Some(name) = name else {
-        return Err(Failure::saying(format!(
+        return Err(Failure::new(format!(
             "`{}:{}` names no file that stdin (`-`) could become",
             target.host, target.path
         ))

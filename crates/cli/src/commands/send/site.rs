@@ -81,12 +81,12 @@ impl Kept {
             match state.as_str() {
                 "awake" => return Ok(()),
                 "failed" => {
-                    return Err(Failure::saying(format!("`{name}` does not wake")).hint(format!(
+                    return Err(Failure::new(format!("`{name}` does not wake")).hint(format!(
                         "`nightwatt status {name}` says why, `nightwatt doctor` finds the cause"
                     )));
                 }
                 _ if monotonic() >= until => {
-                    return Err(Failure::saying(format!(
+                    return Err(Failure::new(format!(
                         "`{name}` is still {state} after 10 minutes"
                     ))
                     .hint(format!("`nightwatt status {name}` shows what it is doing")));
@@ -105,7 +105,7 @@ impl Kept {
         let place = all.iter().position(|(name, _)| *name == self.name);
         let Some(place) = place else {
             let names: Vec<&str> = all.iter().map(|(name, _)| name.as_str()).collect();
-            return Err(Failure::saying(format!("there is no site or machine `{}`", self.name))
+            return Err(Failure::new(format!("there is no site or machine `{}`", self.name))
                 .into_usage()
                 .hint(format!("there are: {}", names.join(", "))));
         };

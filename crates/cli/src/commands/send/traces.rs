@@ -26,7 +26,7 @@ pub(super) fn replay(args: &Args, path: &Path, bill: Bill) -> Result<ExitStatus,
     let trace = Trace::from_lines(&text).map_err(|error| Failure::usage(&error))?;
     let trace = args.rate.map_or(trace.clone(), |rate| trace.at_rate(rate));
     let comparison = Comparison::of(&trace, bill);
-    output::say_result(&comparison, args.json, || comparison.text(), &[])?;
+    output::print_result(&comparison, args.json, || comparison.text(), &[])?;
     Ok(ExitStatus::Success)
 }
 
@@ -51,7 +51,7 @@ pub(super) fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
         }
     }
     if content.is_empty() {
-        return Err(Failure::saying("there is nothing to record: the files have no contents")
+        return Err(Failure::new("there is nothing to record: the files have no contents")
             .into_usage()
             .hint("name files or folders that have some"));
     }
@@ -68,7 +68,7 @@ pub(super) fn record(args: &Args, path: &Path) -> Result<ExitStatus, Failure> {
     let text = trace.to_lines().map_err(|error| Failure::failed(&error))?;
     fs::write(path, text)
         .map_err(|error| Failure::because(format!("cannot write {}", path.display()), &error))?;
-    output::say(&format!(
+    output::print(&format!(
         "{} blocks of at most {} recorded",
         trace.blocks.len(),
         bytes(block_bytes.into())

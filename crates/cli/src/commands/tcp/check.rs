@@ -65,16 +65,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let beside = fetched.map(|fetched| capture::beside(&report.connections, &fetched));
     report.connections.truncate(args.rows);
     if args.json {
-        say_json(&report, beside.as_ref())?;
+        print_json(&report, beside.as_ref())?;
     } else {
         let mut text = capture::capture_text(&report);
         if let Some(beside) = &beside {
             write_beside(&mut text, beside);
         }
-        output::say(&text)?;
+        output::print(&text)?;
     }
     if report.packets.tcp == 0 && report.packets.all > 0 {
-        return Err(Failure::saying("there is no packet of TCP in it that could be read")
+        return Err(Failure::new("there is no packet of TCP in it that could be read")
             .hint("its first line says what there is; capture Ethernet, Linux's `any` or raw IP, 96 bytes of each at least"));
     }
     let Some(beside) = beside else { return Ok(ExitStatus::Success) };
@@ -86,10 +86,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 fn nothing_compared(beside: &Beside) -> Failure {
     if beside.unknown > 0 {
-        Failure::saying("nothing was compared: the kernel of the side that sends has said nothing")
+        Failure::new("nothing was compared: the kernel of the side that sends has said nothing")
             .hint("`tcp fetch` asks the server unless `--client-only` is given, and `tcp serve` answers")
     } else {
-        Failure::saying("nothing was compared: no connection of the one is in the other")
+        Failure::new("nothing was compared: no connection of the one is in the other")
             .hint("both must be of the same run, and `tcp fetch --records` must have kept its connections")
     }
 }
@@ -109,14 +109,14 @@ fn fetched(path: &Path) -> Result<Fetched, Failure> {
     })
 }
 
-fn say_json(report: &CaptureReport, beside: Option<&Beside>) -> Result<(), Failure> {
+fn print_json(report: &CaptureReport, beside: Option<&Beside>) -> Result<(), Failure> {
     let figures = serde_json::to_value(report);
     let mut value =
         figures.map_err(|error| Failure::because("cannot write the result as JSON", &error))?;
     if let (Value::Object(fields), Some(beside)) = (&mut value, beside) {
         fields.insert("beside".to_owned(), json!(beside));
     }
-    output::say_json(&value)
+    output::print_json(&value)
 }
 
 fn write_beside(text: &mut String, beside: &Beside) {

@@ -164,7 +164,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         None => Ok(()),
     };
     // A run is worth its figures even if its rows could not be written.
-    say(args, &report)?;
+    print(args, &report)?;
     written?;
     let all_is_well = report.failed == 0 && report.ended != Ended::GaveUp;
     Ok(if all_is_well { ExitStatus::Success } else { ExitStatus::Failed })
@@ -220,9 +220,9 @@ fn line(second: &Second) -> String {
     )
 }
 
-fn say(args: &Args, report: &FetchReport) -> Result<(), Failure> {
+fn print(args: &Args, report: &FetchReport) -> Result<(), Failure> {
     if !args.found.json {
-        output::say(&output::folded(&nightwatt_tcp::text(report)))?;
+        output::print(&output::folded(&nightwatt_tcp::text(report)))?;
         let kept = report.records.len() as u64;
         let ended = report.completed + report.failed + report.cut;
         if args.found.rows.is_some() && kept < ended {
@@ -254,7 +254,7 @@ fn say(args: &Args, report: &FetchReport) -> Result<(), Failure> {
         });
         fields.insert("options".to_owned(), wanted);
     }
-    output::say_json(&value)
+    output::print_json(&value)
 }
 
 fn unwritten(path: &Path, error: &std::io::Error) -> Failure {

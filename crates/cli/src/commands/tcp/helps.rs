@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if ended.is_ok()
         || report.links.iter().any(|it| it.changes.iter().any(|it| !it.runs.is_empty()))
     {
-        output::say_result(
+        output::print_result(
             &report,
             runs.json,
             || report.text(),
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 
 fn plan(args: &Args) -> Result<HelpsPlan, Failure> {
     let changes = Change::parse_all(&args.changes).map_err(|why| {
-        Failure::saying(why).hint("docs/tcp-helps.md says what each is").into_usage()
+        Failure::new(why).hint("docs/tcp-helps.md says what each is").into_usage()
     })?;
     let table = table(&args.runs)?;
     let scenarios =

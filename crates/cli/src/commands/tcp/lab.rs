@@ -153,7 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 fn clean() -> Result<ExitStatus, Failure> {
     let Cleaned { undone, busy, failed } = ends::clean();
     let things = if undone == 1 { "thing" } else { "things" };
-    output::say(&format!("{undone} {things} undone that a killed run had left"))?;
+    output::print(&format!("{undone} {things} undone that a killed run had left"))?;
     for journal in busy {
         output::complain(&format!("warning: a run still goes on: {}", journal.display()));
     }
@@ -187,7 +187,7 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
     {
         // A file that cannot be written is no reason to lose the others.
         let refused = refusals(runs, report.refused_links());
-        let said = output::say_result(&report, runs.json, || report.text(), &refused);
+        let said = output::print_result(&report, runs.json, || report.text(), &refused);
         let written = write_files(runs, &report.tables(), |by| report.document(by));
         let folded = args.folded.as_deref().map_or(Ok(()), |path| {
             whole_file::write(path, report.folded().as_bytes())
@@ -405,7 +405,7 @@ fn read(path: &Path) -> Result<Vec<Scenario>, Failure> {
 pub(crate) fn failure(error: &Error) -> Failure {
     match error {
         error if error.is_interrupted() => {
-            Failure::saying("interrupted".to_owned()).ending_with(INTERRUPTED)
+            Failure::new("interrupted".to_owned()).ending_with(INTERRUPTED)
         }
         error if error.is_usage() => Failure::usage(error),
         error => Failure::failed(error),

@@ -90,15 +90,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
                 ways: [way(*seed), way(!*seed)],
             };
             let relayed =
-                relay.run(&stop, || say("ready")).map_err(|it| super::lab::failure(&it))?;
-            output::say_json(&relayed)?;
+                relay.run(&stop, || print_line("ready")).map_err(|it| super::lab::failure(&it))?;
+            output::print_json(&relayed)?;
         }
         LinkStep::Count { card } => {
             agent::answer(card, io::stdin().lock(), io::stdout().lock(), &stop)
                 .map_err(|it| super::lab::failure(&it))?;
         }
         LinkStep::Answer { listen } => {
-            probe::answer(*listen, &stop, |at| say(&format!("ready {at}")))
+            probe::answer(*listen, &stop, |at| print_line(&format!("ready {at}")))
                 .map_err(|it| super::lab::failure(&it))?;
         }
         LinkStep::Ask { asking } => {
@@ -106,16 +106,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
                 Failure::because("what is to be asked is no JSON object of that form", &error)
                     .into_usage()
             })?;
-            say("ready").map_err(|error| Failure::because("cannot say that it begins", &error))?;
+            print_line("ready").map_err(|error| Failure::because("cannot say that it begins", &error))?;
             let probed = probe::run(&request, &stop).map_err(|it| super::lab::failure(&it))?;
-            output::say_json(&probed)?;
+            output::print_json(&probed)?;
         }
     }
     Ok(ExitStatus::Success)
 }
 
 /// Prints a line and flushes it, so that the waiting process reads it at once.
-fn say(line: &str) -> io::Result<()> {
+fn print_line(line: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{line}")?;
     stdout.flush()

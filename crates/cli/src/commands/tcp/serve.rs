@@ -54,15 +54,15 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     }
     if args.json {
         let most = server.most();
-        output::say_json(&json!({ "listening": address.to_string(), "max_connections": most }))?;
+        output::print_json(&json!({ "listening": address.to_string(), "max_connections": most }))?;
     } else {
         output::complain(&format!("listening on {address}; Ctrl-C ends it"));
     }
     let report = server.run(&stop).map_err(|error| Failure::failed(&error))?;
     if args.json {
-        output::say_json(&report)?;
+        output::print_json(&report)?;
     } else {
-        output::say(&served(&report))?;
+        output::print(&served(&report))?;
     }
     Ok(ExitStatus::Success)
 }

@@ -101,19 +101,19 @@ impl Page {
     }
 
     /// Whether it is a sitemap or a feed, and is there.
-    pub(super) fn tells_changes(&self) -> bool {
+    pub(super) fn lists_changes(&self) -> bool {
         self.is_hint && !matches!(self.state, PageState::Kept { is_negative: true, .. })
     }
 
     /// Whether a sitemap or a feed says that it has changed since it was confirmed.
-    pub(super) fn is_said_to_have_changed(&self) -> bool {
+    pub(super) fn is_listed_as_changed(&self) -> bool {
         let confirmed = self.confirmed().map(Timestamp::as_millis);
         confirmed.is_some_and(|confirmed| self.modified_ms.is_some_and(|it| it > confirmed))
     }
 
     /// Whether something says that its content has changed since it was confirmed: then it is not given.
     pub fn is_doubtful(&self) -> bool {
-        self.is_outdated || self.is_said_to_have_changed()
+        self.is_outdated || self.is_listed_as_changed()
     }
 
     /// Whether a pass is to fetch it.
@@ -134,7 +134,7 @@ impl Page {
             }
             (PageState::Kept { confirmed_ms, .. }, PassKind::Refresh) => {
                 let confirmed = Timestamp::from_millis(confirmed_ms);
-                let popularity = if self.tells_changes() { 1.0 } else { self.popularity.at(now) };
+                let popularity = if self.lists_changes() { 1.0 } else { self.popularity.at(now) };
                 self.is_doubtful() || rules.is_due(confirmed, popularity, now)
             }
             (PageState::Refused { reason, at_ms }, PassKind::Whole) => match reason.kind() {
@@ -368,7 +368,7 @@ impl Pages {
                     negative.push(address.clone());
                 }
                 PageState::Kept { is_page: true, .. } => page.is_outdated = true,
-                _ => page.is_outdated |= page.tells_changes(),
+                _ => page.is_outdated |= page.lists_changes(),
             }
         }
         negative
@@ -377,7 +377,7 @@ impl Pages {
     /// All that begins so is to be confirmed.
     pub(super) fn outdate(&mut self, prefix: &str) {
         for (address, page) in &mut self.known {
-            page.is_outdated |= page.tells_changes() || address.as_str().starts_with(prefix);
+            page.is_outdated |= page.lists_changes() || address.as_str().starts_with(prefix);
         }
     }
 

@@ -44,8 +44,8 @@ impl Ord for Waiting {
 pub(super) fn priority_of(page: &Page, now: Timestamp, rules: &RefreshRules) -> f64 {
     let class = match page.state {
         // They say what has changed.
-        _ if page.tells_changes() => 4.0,
-        _ if page.is_outdated || page.is_said_to_have_changed() => 3.0,
+        _ if page.lists_changes() => 4.0,
+        _ if page.is_outdated || page.is_listed_as_changed() => 3.0,
         PageState::New | PageState::Kept { .. } => 2.0,
         PageState::Refused { .. } => 1.0,
     };
