@@ -177,11 +177,6 @@ impl Steady {
         self.arrivals.get() / (self.station.service.get() * f64::from(self.station.servers))
     }
 
-    /// Mean waiting time of all arrivals, of those that need not wait too.
-    pub fn mean_wait(&self) -> Duration {
-        Duration::try_from_secs_f64(self.wait * self.station.service_s()).unwrap_or(Duration::MAX)
-    }
-
     /// Mean time from arrival to answer.
     pub fn mean_response(&self) -> Duration {
         let seconds = (1.0 + self.wait) * self.station.service_s();

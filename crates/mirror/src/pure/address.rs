@@ -10,11 +10,10 @@ use url::Url;
 /// An address that is longer is not mirrored: nothing that people link to is.
 pub const LONGEST_ADDRESS: usize = 2048;
 
-/// The site that is mirrored: one scheme, host and port, and other hosts that mean the same.
+/// The site that is mirrored: one scheme, host and port.
 #[derive(Clone, Debug)]
 pub struct Site {
     base: Url,
-    aliases: Vec<String>,
 }
 
 /// Why a text does not name a site.
@@ -47,15 +46,7 @@ impl Site {
         url.set_path("/");
         url.set_query(None);
         url.set_fragment(None);
-        Ok(Self { base: url, aliases: Vec::new() })
-    }
-
-    /// Adds a host under which the same server shows the same pages (`www.example.org`). Links to it are
-    /// taken for links to this site.
-    #[must_use]
-    pub fn with_alias(mut self, host: &str) -> Self {
-        self.aliases.push(host.to_ascii_lowercase());
-        self
+        Ok(Self { base: url })
     }
 
     /// Scheme, host and port, with `/` behind them.
@@ -109,8 +100,7 @@ impl Site {
         let is_same_place = self.base.port_or_known_default() == url.port_or_known_default();
         // Without a port in either, `http` and `https` are the same site.
         let is_default_port = self.base.port().is_none() && url.port().is_none();
-        (is_own_host || self.aliases.iter().any(|alias| alias == host))
-            && (is_same_place || is_default_port)
+        is_own_host && (is_same_place || is_default_port)
     }
 }
 
@@ -215,7 +205,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn site() -> Site {
-        Site::new("https://example.org").unwrap().with_alias("www.example.org")
+        Site::new("https://example.org").unwrap()
     }
 
     fn resolved(base: &str, reference: &str) -> Result<String, Outside> {
@@ -269,12 +259,12 @@ mod tests {
             "http://example.org/x",
             "//EXAMPLE.org/x",
             "https://example.org:443/x",
-            "https://www.example.org/x",
         ] {
             assert_eq!(resolved("/", own).as_deref(), Ok("/x"), "{own}");
         }
         for (foreign, why) in [
             ("https://example.com/x", Outside::OtherSite),
+            ("https://www.example.org/x", Outside::OtherSite),
             ("https://example.org:8443/x", Outside::OtherSite),
             ("https://example.org.evil.test/", Outside::OtherSite),
             ("https://me:secret@example.org/", Outside::Unreadable),

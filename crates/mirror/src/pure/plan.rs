@@ -424,11 +424,6 @@ impl Planner {
         &self.completeness
     }
 
-    /// The operator lifts the suspension of `complete`.
-    pub fn resume_complete(&mut self) {
-        self.completeness.resume();
-    }
-
     /// What is known of an address.
     pub fn page(&self, address: &Address) -> Option<&Page> {
         self.pages.get(address)

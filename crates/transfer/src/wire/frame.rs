@@ -90,7 +90,8 @@ impl FrameReader {
     }
 
     /// Whether a frame has begun and not ended.
-    pub fn is_within_a_frame(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_within_a_frame(&self) -> bool {
         !self.unread.is_empty()
     }
 
