@@ -139,7 +139,7 @@ pub fn text_query(id: u16, name: &str) -> Vec<u8> {
 }
 
 /// Asks which zone a name is in.
-pub fn zone_query(id: u16, name: &str) -> Vec<u8> {
+pub(crate) fn zone_query(id: u16, name: &str) -> Vec<u8> {
     query(id, name, SOA)
 }
 
@@ -324,7 +324,7 @@ impl Answer {
         }
     }
 
-    /// The zone that the name in a [`zone_query`] is in: the server sends its record as the answer, or says by it why
+    /// The zone that the name in a `zone_query` is in: the server sends its record as the answer, or says by it why
     /// there is no answer.
     pub fn zone(&self) -> Option<&str> {
         self.records.iter().find(|it| it.kind == SOA && it.class == IN).map(|it| it.name.as_str())

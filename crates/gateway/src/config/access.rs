@@ -55,35 +55,35 @@ fn may_be_in(networks: &[Network], client: Option<IpAddr>) -> bool {
 /// Of clients whose address is not certain, nothing good is assumed.
 impl AccessConfig {
     /// Whether clients at an address come in.
-    pub fn lets_in(&self, client: Option<IpAddr>) -> bool {
+    pub(crate) fn lets_in(&self, client: Option<IpAddr>) -> bool {
         let allowed = self.allow.as_ref().is_none_or(|allow| is_in(allow, client));
         allowed && !may_be_in(&self.deny, client)
     }
 
     /// Whether clients at an address have to show a password.
-    pub fn needs_password(&self, client: Option<IpAddr>) -> bool {
+    pub(crate) fn needs_password(&self, client: Option<IpAddr>) -> bool {
         self.htpasswd.is_some() && !self.is_without_password(client)
     }
 
     /// Whether clients at an address need to show neither a password nor what a service asks for.
-    pub fn is_without_password(&self, client: Option<IpAddr>) -> bool {
+    pub(crate) fn is_without_password(&self, client: Option<IpAddr>) -> bool {
         is_in(&self.without_password, client)
     }
 
     /// Whether one of the authorities that vouch for a client opens the site.
-    pub fn has_certificate(&self, vouchers: Option<&[u64]>) -> bool {
+    pub(crate) fn has_certificate(&self, vouchers: Option<&[u64]>) -> bool {
         let is_ours = |numbers: &[u64]| numbers.iter().any(|it| self.vouchers.have(*it));
         self.certificate_ca.is_none() || vouchers.is_some_and(is_ours)
     }
 
     /// Whether clients at an address may wake the server.
-    pub fn may_wake(&self, client: Option<IpAddr>) -> bool {
+    pub(crate) fn may_wake(&self, client: Option<IpAddr>) -> bool {
         let allowed = self.wake.as_ref().is_none_or(|wake| is_in(wake, client));
         allowed && !may_be_in(&self.never_wake, client)
     }
 
     /// Whether clients at an address are monitors.
-    pub fn is_monitor(&self, client: Option<IpAddr>) -> bool {
+    pub(crate) fn is_monitor(&self, client: Option<IpAddr>) -> bool {
         is_in(&self.monitors, client)
     }
 
@@ -94,7 +94,7 @@ impl AccessConfig {
     }
 
     /// Whether clients at an address have more rights than others.
-    pub fn favours(&self, client: IpAddr) -> bool {
+    pub(crate) fn favours(&self, client: IpAddr) -> bool {
         self.lets_in(Some(client)) && self.favoured().any(|network| network.contains(client))
     }
 

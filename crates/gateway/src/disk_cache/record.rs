@@ -47,7 +47,7 @@ pub(super) const MAGIC: &[u8; 4] = b"nwr1";
 pub(super) const MAGIC_AT: usize = 8;
 
 /// The head of a segment.
-pub fn segment_head(number: u64, salt: u64) -> [u8; SEGMENT_HEAD as usize] {
+pub(super) fn segment_head(number: u64, salt: u64) -> [u8; SEGMENT_HEAD as usize] {
     let mut head = [0; SEGMENT_HEAD as usize];
     head[..16].copy_from_slice(SEGMENT_MAGIC);
     head[16..24].copy_from_slice(&number.to_le_bytes());
@@ -58,14 +58,14 @@ pub fn segment_head(number: u64, salt: u64) -> [u8; SEGMENT_HEAD as usize] {
 }
 
 /// The salt of the segment with this number, if that is its header.
-pub fn salt_of(number: u64, head: &[u8; SEGMENT_HEAD as usize]) -> Option<u64> {
+pub(super) fn salt_of(number: u64, head: &[u8; SEGMENT_HEAD as usize]) -> Option<u64> {
     let salt = u64::from_le_bytes(head[24..32].try_into().ok()?);
     (*head == segment_head(number, salt)).then_some(salt)
 }
 
 /// Whether an earlier version has written this segment. Its answers cannot be trusted: that version did not record who
 /// had sent the request.
-pub fn is_earlier(head: &[u8; SEGMENT_HEAD as usize]) -> bool {
+pub(super) fn is_earlier(head: &[u8; SEGMENT_HEAD as usize]) -> bool {
     head.starts_with(EARLIER_MAGIC)
 }
 
@@ -156,7 +156,7 @@ pub struct RecordPlace {
 }
 
 /// Head and metadata of a record. The body, if there is one, follows.
-pub fn head_and_meta(
+pub(super) fn head_and_meta(
     kind: Kind,
     meta: &[u8],
     body_length: u32,

@@ -84,7 +84,7 @@ pub struct Work {
 impl Work {
     /// The same with this much more computing at the sender.
     #[must_use]
-    pub fn and_compute(self, seconds: f64) -> Self {
+    pub(crate) fn and_compute(self, seconds: f64) -> Self {
         Self { compute: self.compute + seconds, ..self }
     }
 }

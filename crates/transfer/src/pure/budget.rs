@@ -16,18 +16,18 @@ pub struct Budget {
 
 impl Budget {
     /// This share of the bill, 0 to 1.
-    pub fn new(share: f64) -> Self {
+    pub(crate) fn new(share: f64) -> Self {
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         Self { share, bill: 0.0, ahead: 0.0, spent: 0.0 }
     }
 
     /// A block was sent.
-    pub fn earn(&mut self, bill: f64) {
+    pub(crate) fn earn(&mut self, bill: f64) {
         self.bill += positive(bill);
     }
 
     /// The bill expected for what is still to be sent.
-    pub fn expect(&mut self, ahead: f64) {
+    pub(crate) fn expect(&mut self, ahead: f64) {
         self.ahead = positive(ahead);
     }
 
@@ -37,12 +37,12 @@ impl Budget {
     }
 
     /// Whether a trial of this cost may start.
-    pub fn permits(&self, cost: f64) -> bool {
+    pub(crate) fn permits(&self, cost: f64) -> bool {
         cost.is_finite() && cost <= self.room()
     }
 
     /// A trial cost this much.
-    pub fn charge(&mut self, cost: f64) {
+    pub(crate) fn charge(&mut self, cost: f64) {
         self.spent += positive(cost);
     }
 
