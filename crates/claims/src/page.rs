@@ -1,7 +1,7 @@
 //! The claims as a report, with ours beside theirs in pictures.
 
 use nightwatt_report::{
-    Axis, Block, Chart, Document, KeyFigure, Kind, Note, Origin, Scale, Section, Series, Table,
+    Axis, Block, Chart, Document, KeyFigure, SeriesKind, Note, Origin, Scale, Section, Series, Table,
     Text,
 };
 
@@ -83,8 +83,8 @@ fn charts(it: &Answered) -> Vec<Chart> {
         // What spans more than two powers of ten is drawn by ratio.
         let scale = if least > 0.0 && most / least > 100.0 { Scale::Log } else { Scale::FromZero };
         let title = format!("{}: ours beside theirs [{unit}]", it.id);
-        let mut ours = Series::new("ours", Kind::Scatter);
-        let mut theirs = Series::new("published", Kind::Scatter);
+        let mut ours = Series::new("ours", SeriesKind::Scatter);
+        let mut theirs = Series::new("published", SeriesKind::Scatter);
         for (place, figure) in figures.iter().enumerate() {
             ours = ours.between(place as f64, figure.ours, None);
             let Some((from, to)) = figure.published else { continue };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nightwatt_meters::recording;
-use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
+use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series};
 
 use super::figures::{PER_OPERATION, POWER, RATE};
 use super::metering::POWER_FILE;
@@ -29,7 +29,7 @@ impl Report {
         let has_baseline = cells.iter().any(|cell| cell.environment == self.baseline);
         let is_relative = has_baseline && cells.len() > 1;
         let names: Vec<String> = cells.iter().map(|cell| cell.environment.clone()).collect();
-        let mut bars = Series::new(words(main), Kind::Bar);
+        let mut bars = Series::new(words(main), SeriesKind::Bar);
         for (place, cell) in cells.iter().enumerate() {
             let (value, interval) = match self.ratio(cell, main).filter(|_| is_relative) {
                 Some(ratio) => {
@@ -120,7 +120,7 @@ impl Report {
         let mut chart = Chart::new(title, Axis::new(name, "", Scale::FromZero), y);
         for (name, mut points) in lines {
             points.sort_by(|a, b| a.0.total_cmp(&b.0));
-            let mut series = Series::new(name, Kind::Line);
+            let mut series = Series::new(name, SeriesKind::Line);
             for (x, y, interval) in points {
                 series = series.between(x, y, interval);
             }
@@ -149,7 +149,7 @@ impl Report {
                 let path = folder.join("runs").join(format!("{:04}", run.number)).join(POWER_FILE);
                 let points = trace(&path, &self.energy.channels);
                 if points.len() > 1 {
-                    chart = chart.series(Series::new(name.as_str(), Kind::Line).points(points));
+                    chart = chart.series(Series::new(name.as_str(), SeriesKind::Line).points(points));
                     seen.push(name);
                 }
             }

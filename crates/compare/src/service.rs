@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nightwatt_energy::stats::bootstrap;
-use nightwatt_report::{Axis, Chart, Kind, Scale, Series, Table};
+use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series, Table};
 
 use super::plan::Plan;
 use super::record::RunRecord;
@@ -78,7 +78,7 @@ impl Report {
                 Axis::new("share of operations", "%", Scale::FromZero),
             );
             for (name, runs) in curves {
-                chart = chart.series(Series::new(name, Kind::Line).points(mean_curve(&runs)));
+                chart = chart.series(Series::new(name, SeriesKind::Line).points(mean_curve(&runs)));
             }
             charts.push(chart.description(
                 "Each point is the mean over the runs of the time within which so many per cent of all \

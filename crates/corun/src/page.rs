@@ -4,7 +4,7 @@ use nightwatt_compare::{Failed, percent};
 use nightwatt_energy::stats::equivalence::Verdict;
 use nightwatt_report::figures::significant;
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Rows, Scale,
+    Axis, Block, Cell, Chart, Column, Document, KeyFigure, SeriesKind, Note, Origin, Rows, Scale,
     Section, Series, Table, Text, grouped,
 };
 
@@ -133,8 +133,8 @@ impl Report {
             Axis::new("of one after the other", "%", Scale::FromZero),
         )
         .line_at_y(100.0, "one after the other");
-        let mut time = Series::new("time", Kind::Bar);
-        let mut energy = Series::new("energy", Kind::Bar);
+        let mut time = Series::new("time", SeriesKind::Bar);
+        let mut energy = Series::new("energy", SeriesKind::Bar);
         for (x, group) in groups().enumerate() {
             time = bar(time, x, group.time);
             energy = bar(energy, x, group.energy);

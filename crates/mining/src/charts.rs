@@ -2,7 +2,7 @@
 //! power of the network.
 
 use crate::pure::HashesPerJoule;
-use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
+use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series};
 
 use super::band::{BAND_GW, EFFICIENCIES};
 use super::history::Point;
@@ -16,7 +16,7 @@ fn time() -> Axis {
 /// A line over time, broken off where days are missing, or the value is.
 fn line(
     name: impl Into<String>,
-    kind: Kind,
+    kind: SeriesKind,
     points: &[Point],
     value: impl Fn(&Point) -> Option<f64>,
 ) -> Series {
@@ -29,7 +29,7 @@ fn line(
             last = None;
         }
         // What holds until the next change needs a point only there.
-        if kind == Kind::Step && y.is_some() && y.map(f64::to_bits) == last.map(f64::to_bits) {
+        if kind == SeriesKind::Step && y.is_some() && y.map(f64::to_bits) == last.map(f64::to_bits) {
             continue;
         }
         if y.is_some() || last.is_some() {
@@ -59,14 +59,14 @@ impl Mining {
     fn difficulty_chart(&self) -> Chart {
         Chart::new("Difficulty", time(), Axis::new("Difficulty", "", Scale::Log))
             .description("How hard a block was to find; each value holds until the next.")
-            .series(line("difficulty", Kind::Step, &self.history, |it| it.difficulty))
+            .series(line("difficulty", SeriesKind::Step, &self.history, |it| it.difficulty))
     }
 
     fn fees_chart(&self) -> Chart {
         let y = Axis::new("Fees of a block", &self.symbol, Scale::FromZero);
         Chart::new("Fees", time(), y).description("Mean fees of a block.").series(line(
             "fees",
-            Kind::Line,
+            SeriesKind::Line,
             &self.history,
             |it| it.fees,
         ))
@@ -76,7 +76,7 @@ impl Mining {
         let y = Axis::new(format!("Price of a {}", self.symbol), &self.currency, Scale::Log);
         Chart::new("Exchange rate", time(), y).description("What a coin was worth.").series(line(
             "price",
-            Kind::Line,
+            SeriesKind::Line,
             &self.history,
             |it| it.price,
         ))
@@ -89,9 +89,9 @@ impl Mining {
              had; where its line is below the price, mining pays.",
             self.per_kwh, self.currency
         ));
-        let priced = line("price", Kind::Line, &self.history, |it| it.price);
+        let priced = line("price", SeriesKind::Line, &self.history, |it| it.price);
         self.devices.iter().fold(chart.series(priced), |chart, row| {
-            chart.series(line(&row.device.name, Kind::Step, &self.history, |it| self.cost(row, it)))
+            chart.series(line(&row.device.name, SeriesKind::Step, &self.history, |it| self.cost(row, it)))
         })
     }
 
@@ -119,7 +119,7 @@ impl Mining {
         };
         let chart = EFFICIENCIES.iter().fold(chart, |chart, &mhash_j| {
             let name = format!("{mhash_j} Mhash/J");
-            chart.series(line(name, Kind::Step, &self.history, |it| power(mhash_j, it)))
+            chart.series(line(name, SeriesKind::Step, &self.history, |it| power(mhash_j, it)))
         });
         let best = |it: &Point| {
             let year = year_of(it.day());
@@ -130,7 +130,7 @@ impl Mining {
             there.map(|row| row.mhash_j).max_by(f64::total_cmp)
         };
         let of_devices =
-            line("best device of the year", Kind::Step, &self.history, |it| power(best(it)?, it));
+            line("best device of the year", SeriesKind::Step, &self.history, |it| power(best(it)?, it));
         let mut chart = chart.series(of_devices);
         if !self.bands.is_empty() {
             // Lines upwards are the days on which the bounds enter and leave it.

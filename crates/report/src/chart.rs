@@ -64,7 +64,7 @@ pub struct Series {
     /// As the legend has it.
     pub name: String,
     /// How the points are drawn.
-    pub kind: Kind,
+    pub kind: SeriesKind,
     /// In the order in which a line takes them.
     pub points: Vec<Point>,
 }
@@ -72,7 +72,7 @@ pub struct Series {
 /// How points are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum SeriesKind {
     /// Joined by straight lines.
     Line,
     /// Each value holds until the next: for histograms and distributions.
@@ -168,7 +168,7 @@ impl Axis {
 
 impl Series {
     /// A series without points.
-    pub fn new(name: impl Into<String>, kind: Kind) -> Self {
+    pub fn new(name: impl Into<String>, kind: SeriesKind) -> Self {
         Self { name: name.into(), kind, points: Vec::new() }
     }
 
@@ -255,16 +255,16 @@ impl Chart {
                 _ if self.y.has(*y) => {
                     drawn.push(PointData { x, y: Some(*y), end: false, label, interval });
                 }
-                Kind::Line | Kind::Step => {
+                SeriesKind::Line | SeriesKind::Step => {
                     // A step's value holds up to here.
-                    if let (Kind::Step, Some(held)) = (series.kind, last) {
+                    if let (SeriesKind::Step, Some(held)) = (series.kind, last) {
                         let held = Some(held);
                         let (end, interval) = (true, None);
                         drawn.push(PointData { x, y: held, end, label: "", interval });
                     }
                     drawn.push(PointData { x, y: None, end: false, label, interval: None });
                 }
-                Kind::Bar | Kind::Stacked | Kind::Scatter => {}
+                SeriesKind::Bar | SeriesKind::Stacked | SeriesKind::Scatter => {}
             }
         }
         drawn
@@ -356,7 +356,7 @@ struct AxisData<'a> {
 #[derive(Serialize)]
 struct SeriesData<'a> {
     name: &'a str,
-    kind: Kind,
+    kind: SeriesKind,
     points: Vec<PointData<'a>>,
 }
 
@@ -388,7 +388,7 @@ mod tests {
     fn gaps() -> Chart {
         let x = Axis::new("gap", "s", Scale::LogDuration);
         let points = [(0.0, 5.0), (1.0, 3.0), (60.0, 0.0), (600.0, 0.0), (3600.0, 2.0)];
-        let series = Series::new("all", Kind::Step).points(points);
+        let series = Series::new("all", SeriesKind::Step).points(points);
         Chart::new("Gaps", x, Axis::new("gaps", "", Scale::Log)).series(series).line_at_x(4.09, "")
     }
 
@@ -412,7 +412,7 @@ mod tests {
     #[test]
     fn whiskers_are_drawn_where_both_ends_have_a_place() {
         let x = Axis::new("n", "", Scale::Category(vec!["a".to_owned(), "b".to_owned()]));
-        let bars = Series::new("J", Kind::Bar).between(0.0, 5.0, Some((4.0, 6.0))).between(
+        let bars = Series::new("J", SeriesKind::Bar).between(0.0, 5.0, Some((4.0, 6.0))).between(
             1.0,
             5.0,
             Some((-1.0, 11.0)),
@@ -439,7 +439,7 @@ mod tests {
     fn long_series_are_thinned_out_in_the_table_alone() {
         let mut chart = gaps();
         let points = (1..=10_000).map(|at| (f64::from(at), 1.0));
-        chart.series[0] = Series::new("many", Kind::Line).points(points);
+        chart.series[0] = Series::new("many", SeriesKind::Line).points(points);
         let (table, total) = chart.table();
         assert_eq!((table.rows.len(), total), (TABLE_ROWS, 10_000));
         let data = serde_json::to_value(chart.data()).unwrap();
@@ -458,7 +458,7 @@ mod tests {
     #[test]
     fn a_category_that_has_no_name_is_not_drawn() {
         let x = Axis::new("day", "", Scale::Category(vec!["Mon".to_owned(), "Tue".to_owned()]));
-        let bars = Series::new("n", Kind::Bar).points([(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]);
+        let bars = Series::new("n", SeriesKind::Bar).points([(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]);
         let chart = Chart::new("", x, Axis::new("n", "", Scale::FromZero)).series(bars);
         assert_eq!(chart.left_out(), 1);
         assert_eq!(chart.table().0.rows[1][1], "Tue".into());

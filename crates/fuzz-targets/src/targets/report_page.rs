@@ -1,7 +1,7 @@
 //! Pages and CSV of any text: nothing in it becomes markup, ends a script, or leaves its field.
 
 use nightwatt_report::{
-    Axis, Block, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Scale, Section, Series,
+    Axis, Block, Chart, Column, Document, KeyFigure, SeriesKind, Note, Origin, Scale, Section, Series,
     Table, Text, without_query,
 };
 
@@ -14,7 +14,7 @@ pub fn run(bytes: &[u8]) {
     let names = Axis::new(text, text, Scale::Category(vec![text.to_owned()]));
     let chart = Chart::new(text, names, Axis::new(text, text, Scale::FromZero))
         .description(text)
-        .series(Series::new(text, Kind::Bar).labelled(0.0, 1.0, text))
+        .series(Series::new(text, SeriesKind::Bar).labelled(0.0, 1.0, text))
         .line_at_y(1.0, text);
     let columns = vec![Column::text(text), Column::number(text, text)];
     let table = Table::new(text, columns).row(vec![text.into(), text.into()]);

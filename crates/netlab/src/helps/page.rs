@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nightwatt_report::{
-    Axis, Block, Chart, Document, Kind, Note, Origin, Scale, Section, Series, Table, Text,
+    Axis, Block, Chart, Document, SeriesKind, Note, Origin, Scale, Section, Series, Table, Text,
 };
 
 use super::result::{ChangeReport, ComparedFigure, Effect, HelpsReport, LinkHelps, SHOWN};
@@ -139,7 +139,7 @@ impl LinkHelps {
         for load in loads {
             let (segments, connections, congestion) = load;
             let name = format!("{connections} x {segments} segments, {congestion}");
-            let mut series = Series::new(name, Kind::Bar);
+            let mut series = Series::new(name, SeriesKind::Bar);
             for it in &self.changes {
                 let own = (it.cell.segments, it.cell.connections, it.cell.congestion.as_str());
                 let place = changes.iter().position(|name| *name == it.change);

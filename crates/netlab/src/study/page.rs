@@ -5,7 +5,7 @@ mod times;
 use std::collections::BTreeSet;
 
 use nightwatt_report::{
-    Axis, Block, Chart, Document, Kind, Note, Origin, Scale, Section, Series, Table, Text,
+    Axis, Block, Chart, Document, SeriesKind, Note, Origin, Scale, Section, Series, Table, Text,
 };
 
 use super::captured::CaptureComparison;
@@ -153,7 +153,7 @@ impl Report {
             .description("By link, a bar for each number of connections at once.");
         let mut is_empty = true;
         for connections in at_once {
-            let mut series = Series::new(format!("{connections} at once"), Kind::Bar);
+            let mut series = Series::new(format!("{connections} at once"), SeriesKind::Bar);
             for (scenario, cell) in self.cells() {
                 let place = scenarios.iter().position(|it| it == scenario);
                 let found = cell.figures.get(figure).zip(place);

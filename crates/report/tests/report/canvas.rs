@@ -55,7 +55,7 @@ fn every_chart_has_its_titles_marks_and_lines_and_nothing_lies_nowhere() {
 
 #[test]
 fn charts_of_nothing_and_of_a_single_point_do_no_harm() {
-    use nightwatt_report::{Axis, Chart, Kind, Scale, Section, Series};
+    use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Section, Series};
 
     let scales = || {
         [
@@ -71,7 +71,7 @@ fn charts_of_nothing_and_of_a_single_point_do_no_harm() {
     for x in scales() {
         for y in scales().into_iter().take(4) {
             for points in [&[][..], &[(1.0, 1.0)], &[(0.0, 0.0)], &[(1.0, 1e300), (1.0, -1e300)]] {
-                for kind in [Kind::Step, Kind::Bar, Kind::Scatter] {
+                for kind in [SeriesKind::Step, SeriesKind::Bar, SeriesKind::Scatter] {
                     let axis = |scale: &Scale| Axis::new("t", "u", scale.clone());
                     let series = Series::new("s", kind).points(points.iter().copied());
                     blocks.push(Chart::new("c", axis(&x), axis(&y)).series(series).into());

@@ -1,5 +1,5 @@
 use nightwatt_report::{
-    Axis, Block, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Scale, Section, Series,
+    Axis, Block, Chart, Column, Document, KeyFigure, SeriesKind, Note, Origin, Scale, Section, Series,
     Table, Text,
 };
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn everywhere(text: &str) -> Document {
     let axis = || Axis::new(text, text, Scale::Category(vec![text.to_owned()]));
     let chart = Chart::new(text, axis(), Axis::new(text, text, Scale::FromZero))
         .description(text)
-        .series(Series::new(text, Kind::Bar).labelled(0.0, 1.0, text))
+        .series(Series::new(text, SeriesKind::Bar).labelled(0.0, 1.0, text))
         .line_at_y(1.0, text);
     let columns = vec![Column::text(text), Column::number(text, text)];
     let table = Table::new(text, columns).row(vec![text.into(), text.into()]);

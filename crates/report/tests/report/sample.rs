@@ -3,7 +3,7 @@
 use nightwatt_energy::energy::Energy;
 use nightwatt_energy::quantity::Joules;
 use nightwatt_report::{
-    Addresses, Axis, Block, Cell, Chart, Column, Document, KeyFigure, Kind, Note, Origin, Scale,
+    Addresses, Axis, Block, Cell, Chart, Column, Document, KeyFigure, SeriesKind, Note, Origin, Scale,
     Section, Series, Table, Text,
 };
 
@@ -61,9 +61,9 @@ fn hours() -> Chart {
     let x = Axis::new("hour of the local day", "", Scale::Category(names));
     Chart::new("Requests by hour", x, Axis::new("requests", "1/h", Scale::FromZero))
         .description("People come by day, twice as many at 15:00 as in the mean; crawlers always.")
-        .series(Series::new("people", Kind::Stacked).points(day(210.0, 190.0)))
-        .series(Series::new("crawlers", Kind::Stacked).points(day(150.0, 20.0)))
-        .series(Series::new("scanners", Kind::Stacked).points(day(60.0, 10.0)))
+        .series(Series::new("people", SeriesKind::Stacked).points(day(210.0, 190.0)))
+        .series(Series::new("crawlers", SeriesKind::Stacked).points(day(150.0, 20.0)))
+        .series(Series::new("scanners", SeriesKind::Stacked).points(day(60.0, 10.0)))
         .line_at_y(420.0, "mean")
 }
 
@@ -73,8 +73,8 @@ fn answers() -> Chart {
     let bars = |values: [f64; 5]| values.into_iter().enumerate().map(|(at, it)| (at as f64, it));
     Chart::new("Answers", x, Axis::new("share", "%", Scale::FromZero))
         .description("Most requests are answered from the cache.")
-        .series(Series::new("default", Kind::Bar).points(bars([13.0, 31.0, 4.0, 9.0, 25.0])))
-        .series(Series::new("grace 7 d", Kind::Bar).points(bars([13.0, 52.0, 2.0, 5.0, 25.0])))
+        .series(Series::new("default", SeriesKind::Bar).points(bars([13.0, 31.0, 4.0, 9.0, 25.0])))
+        .series(Series::new("grace 7 d", SeriesKind::Bar).points(bars([13.0, 52.0, 2.0, 5.0, 25.0])))
 }
 
 fn week() -> Chart {
@@ -87,7 +87,7 @@ fn week() -> Chart {
     });
     let x = Axis::new("local time", "", Scale::Time { utc_offset: -5 * 3600 });
     Chart::new("Requests in time", x, Axis::new("requests", "1/h", Scale::FromZero))
-        .series(Series::new("all", Kind::Line).points(points))
+        .series(Series::new("all", SeriesKind::Line).points(points))
 }
 
 fn gaps() -> Chart {
@@ -100,9 +100,9 @@ fn gaps() -> Chart {
     let x = Axis::new("gap", "s", Scale::LogDuration);
     Chart::new("Gaps between requests", x, Axis::new("gaps", "", Scale::Log))
         .description("Few gaps are long: each step to ten times the length has a fifth as many.")
-        .series(Series::new("all requests", Kind::Step).points(curve(2e5, 1.1)))
-        .series(Series::new("without crawlers", Kind::Step).points(curve(6e4, 0.9)))
-        .series(Series::new("behind the cache", Kind::Step).points(curve(3e4, 0.75)))
+        .series(Series::new("all requests", SeriesKind::Step).points(curve(2e5, 1.1)))
+        .series(Series::new("without crawlers", SeriesKind::Step).points(curve(6e4, 0.9)))
+        .series(Series::new("behind the cache", SeriesKind::Step).points(curve(3e4, 0.75)))
         .line_at_x(4.09, "break-even 4.1 s")
 }
 
@@ -112,8 +112,8 @@ fn thresholds() -> Chart {
     };
     let x = Axis::new("threshold", "s", Scale::Linear);
     Chart::new("Ideal energy by threshold", x, Axis::new("energy", "kWh", Scale::Linear))
-        .series(Series::new("all", Kind::Line).points(curve(9.0)))
-        .series(Series::new("cache", Kind::Line).points(curve(4.0)))
+        .series(Series::new("all", SeriesKind::Line).points(curve(9.0)))
+        .series(Series::new("cache", SeriesKind::Line).points(curve(4.0)))
         .line_at_x(4.09, "break-even")
 }
 
@@ -125,9 +125,9 @@ fn frontier() -> Chart {
     });
     Chart::new("Saving against delays", x, Axis::new("saving", "%", Scale::FromZero))
         .description("The learned policy lies above the curve of fixed time-outs.")
-        .series(Series::new("fixed time-outs", Kind::Line).points(fixed))
+        .series(Series::new("fixed time-outs", SeriesKind::Line).points(fixed))
         .series(
-            Series::new("policies", Kind::Scatter)
+            Series::new("policies", SeriesKind::Scatter)
                 .labelled(0.0, 0.0, "always-on")
                 .labelled(3.1, 70.5, "learned")
                 .labelled(3.3, 69.0, "window")

@@ -2,7 +2,7 @@
 
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_policy::sleep::PolicyChoice;
-use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
+use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series};
 use nightwatt_traffic::summary::Typical;
 
 use super::costs::{ORACLE, TIMEOUT};
@@ -19,8 +19,8 @@ impl Analysis {
         let days = self.days();
         let x = Axis::new("delayed visits", "a day", Scale::FromZero);
         let y = Axis::new("saving", "%", Scale::FromZero);
-        let mut others = Series::new(self.terms_of_service(), Kind::Scatter);
-        let mut own = Series::new("yours", Kind::Scatter);
+        let mut others = Series::new(self.terms_of_service(), SeriesKind::Scatter);
+        let mut own = Series::new("yours", SeriesKind::Scatter);
         for (name, it) in self.ranked() {
             let (x, y) = (it.delayed_visits as f64 / days, 100.0 * it.saving);
             if name == self.default_policy {
@@ -42,11 +42,11 @@ impl Analysis {
         let [learned, window, ski_rental] = choices.map(|choice| choice.name());
         let by_price = format!("{learned} without an SLA, by price of a delayed visit");
         for (kind, name, style) in [
-            (ORACLE, ORACLE.to_owned(), Kind::Scatter),
-            (learned, by_price, Kind::Scatter),
-            (window, format!("{window} without SLA"), Kind::Scatter),
-            (ski_rental, format!("{ski_rental} without SLA"), Kind::Scatter),
-            (TIMEOUT, "fixed time-outs without SLA".to_owned(), Kind::Line),
+            (ORACLE, ORACLE.to_owned(), SeriesKind::Scatter),
+            (learned, by_price, SeriesKind::Scatter),
+            (window, format!("{window} without SLA"), SeriesKind::Scatter),
+            (ski_rental, format!("{ski_rental} without SLA"), SeriesKind::Scatter),
+            (TIMEOUT, "fixed time-outs without SLA".to_owned(), SeriesKind::Line),
         ] {
             let mut series = Series::new(name, style);
             for point in self.frontier.iter().filter(|point| point.kind == kind) {
@@ -88,11 +88,11 @@ impl Analysis {
             let points = self.ideal.iter().filter_map(|(&s, row)| {
                 joules(row).map(|joules| (f64::from(s), joules / JOULES_PER_KWH))
             });
-            chart = chart.series(Series::new(*name, Kind::Line).points(points));
+            chart = chart.series(Series::new(*name, SeriesKind::Line).points(points));
         }
         let always_on = self.always_on_j / JOULES_PER_KWH;
         let ends = self.ideal.keys().map(|&s| (f64::from(s), always_on));
-        chart = chart.series(Series::new("always on, no proxy", Kind::Line).points(ends));
+        chart = chart.series(Series::new("always on, no proxy", SeriesKind::Line).points(ends));
         let break_even = self.scenario.power_states().break_even().as_secs_f64();
         chart.line_at_x(break_even, format!("break-even {break_even:.1} s"))
     }
@@ -119,7 +119,7 @@ impl Analysis {
                 points.push((band.seconds / band.gaps as f64, band.gaps as f64));
                 end = band.to_s;
             }
-            chart = chart.series(Series::new(name, Kind::Line).points(points));
+            chart = chart.series(Series::new(name, SeriesKind::Line).points(points));
         }
         chart
     }
@@ -158,7 +158,7 @@ impl Analysis {
             .description(
                 "Bands begin where they are drawn. Answers without a body are in the table.",
             )
-            .series(Series::new("answers", Kind::Step).points(points))
+            .series(Series::new("answers", SeriesKind::Step).points(points))
     }
 }
 
@@ -168,7 +168,7 @@ fn hours_chart(title: &str, names: Vec<String>, all: &[Typical], crawlers: &[Typ
     let points = |of: &[Typical], figure: fn(&Typical) -> f64| -> Vec<(f64, f64)> {
         of.iter().enumerate().map(|(hour, it)| (hour as f64, figure(it))).collect()
     };
-    let line = |name: &str, points| Series::new(name, Kind::Line).points(points);
+    let line = |name: &str, points| Series::new(name, SeriesKind::Line).points(points);
     Chart::new(title, x, y)
         .description("A mean far above its median tells of rare bursts.")
         .series(line("all, median", points(all, |it| it.median)))

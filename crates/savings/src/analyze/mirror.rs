@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::JOULES_PER_KWH;
-use nightwatt_report::{Axis, Block, Chart, Kind, Rows, Scale, Series, Table, Text};
+use nightwatt_report::{Axis, Block, Chart, SeriesKind, Rows, Scale, Series, Table, Text};
 
 use super::amounts::{amount, cents, counted};
 use super::policy_figures::PolicyFigures;
@@ -124,7 +124,7 @@ impl Analysis {
         let y = Axis::new("share", "%", Scale::FromZero);
         let bars = |name: &str, figure: fn(&Headline<'_>) -> f64| {
             let points = rows.iter().enumerate().map(|(at, it)| (at as f64, 100.0 * figure(it)));
-            Series::new(name, Kind::Bar).points(points)
+            Series::new(name, SeriesKind::Bar).points(points)
         };
         let (title, more) = if self.is_app {
             ("Today", "")

@@ -2,7 +2,7 @@
 
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, Figure as _, KeyFigure, Kind, Note, Origin, Scale,
+    Axis, Block, Cell, Chart, Column, Document, Figure as _, KeyFigure, SeriesKind, Note, Origin, Scale,
     Section, Series, Table, Text,
 };
 
@@ -95,8 +95,8 @@ impl Comparison {
             Axis::new("Energy", "kWh", Scale::FromZero),
         )
         .description("The energy of server and proxy in each configuration, on top of each other.")
-        .series(Series::new("Server", Kind::Stacked).points(kwh(|it| it.server_j)))
-        .series(Series::new("Proxy", Kind::Stacked).points(kwh(|it| it.proxy_j)));
+        .series(Series::new("Server", SeriesKind::Stacked).points(kwh(|it| it.server_j)))
+        .series(Series::new("Proxy", SeriesKind::Stacked).points(kwh(|it| it.proxy_j)));
         let table = Table::of("", &self.configurations)
             .text("configuration", |it| it.name)
             .number("server", "kWh", 3, |it| it.server_j / JOULES_PER_KWH)
@@ -130,7 +130,7 @@ impl Comparison {
         .line_at_x(0.05, "50 ms");
         self.configurations.iter().fold(chart, |chart, it| {
             let points = it.delays.iter().map(|at| (at.delay_s, 100.0 * at.share));
-            chart.series(Series::new(it.name, Kind::Step).points(points))
+            chart.series(Series::new(it.name, SeriesKind::Step).points(points))
         })
     }
 }

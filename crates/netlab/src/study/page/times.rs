@@ -1,6 +1,6 @@
 //! Where the CPUs' time went, as charts.
 
-use nightwatt_report::{Axis, Block, Chart, Kind, Scale, Section, Series};
+use nightwatt_report::{Axis, Block, Chart, SeriesKind, Scale, Section, Series};
 
 use super::super::Cell;
 use super::super::breakdown::{Breakdown, CategoryEstimate};
@@ -68,7 +68,7 @@ impl Report {
         let mut chart = Chart::new("Scheduler, ACPI and interrupts together", x, y)
             .description("The published ordering: the slower or longer the link, the more.");
         for load in loads {
-            let mut series = Series::new(load.text(), Kind::Bar);
+            let mut series = Series::new(load.text(), SeriesKind::Bar);
             for (place, times) in self.over_links(load) {
                 let Some(share) = times.changing else { continue };
                 let ends = |half: f64| (100.0 * (share.mean - half), 100.0 * (share.mean + half));
@@ -88,7 +88,7 @@ impl Report {
         let names = self.over_links(load).next().map_or(&[][..], |(_, times)| &times.os);
         let mut is_empty = true;
         for (number, category) in names.iter().enumerate() {
-            let mut series = Series::new(category.name, Kind::Bar);
+            let mut series = Series::new(category.name, SeriesKind::Bar);
             for (place, times) in self.over_links(load) {
                 let Some(it) = times.os.get(number).and_then(|it| it.energy) else { continue };
                 let ends = |half: f64| (1e3 * (it.mean - half), 1e3 * (it.mean + half));
@@ -112,7 +112,7 @@ impl Report {
                 Some((place, (1e8 * share.mean).floor() / 1e6))
             };
             let points = self.over_links(load).filter_map(share);
-            chart = chart.series(Series::new(category.name, Kind::Stacked).points(points));
+            chart = chart.series(Series::new(category.name, SeriesKind::Stacked).points(points));
         }
         chart
     }

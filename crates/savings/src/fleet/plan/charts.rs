@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use nightwatt_policy::fleet::FleetChoice;
-use nightwatt_report::{Axis, Chart, Kind, Scale, Series};
+use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series};
 
 use super::result::{PlanResult, Row};
 use crate::fleet::curves::{Curve, CurvePoint};
@@ -79,7 +79,7 @@ impl PlanResult {
                 let rows =
                     self.rows.iter().filter(|row| row.pool == *pool && row.policy == *policy);
                 let points = rows.map(|row| (row.rate, (measure.of)(row)));
-                chart.series(Series::new(format!("{pool}, {policy}"), Kind::Line).points(points))
+                chart.series(Series::new(format!("{pool}, {policy}"), SeriesKind::Line).points(points))
             })
         };
         MEASURES.iter().map(chart).collect()
@@ -130,7 +130,7 @@ impl PlanResult {
                     points.sort_by(|a, b| a.0.total_cmp(&b.0));
                     if points.len() > 1 {
                         let name = format!("{} {:.0}/s", rows[0].traffic, rows[0].rate);
-                        chart = chart.series(Series::new(name, Kind::Line).points(points));
+                        chart = chart.series(Series::new(name, SeriesKind::Line).points(points));
                     }
                 }
                 if !chart.series.is_empty() {
@@ -180,9 +180,9 @@ impl PlanResult {
                     continue;
                 }
                 let kind = if matches!(family, "always-on" | "delayed-off") {
-                    Kind::Line
+                    SeriesKind::Line
                 } else {
-                    Kind::Scatter
+                    SeriesKind::Scatter
                 };
                 let series = Series::new(format!("{pool}, {family}"), kind);
                 chart = chart.series(of_family.fold(series, |series, row| {
@@ -196,7 +196,7 @@ impl PlanResult {
             });
             let points =
                 front.iter().map(|row| (row.transitions_per_hour.mean, row.wh_per_day.mean));
-            let series = Series::new(format!("{pool}, Pareto front"), Kind::Step).points(points);
+            let series = Series::new(format!("{pool}, Pareto front"), SeriesKind::Step).points(points);
             chart = chart.series(series);
         }
         chart
@@ -220,7 +220,7 @@ impl PlanResult {
             self.curves.iter().fold(chart, |chart, curve: &Curve| {
                 let name = format!("{}, {:.0} ms", curve.server, 1e3 * curve.response_s);
                 let points = curve.points.iter().map(|it| (it.rate, of(it)));
-                chart.series(Series::new(name, Kind::Line).points(points))
+                chart.series(Series::new(name, SeriesKind::Line).points(points))
             })
         });
         drawn.filter(|chart| !chart.series.is_empty()).collect()
@@ -236,7 +236,7 @@ impl PlanResult {
         .description("For each pool and rate the cheapest policy that keeps the limit; its name is beside the point.");
         for pool in self.pools() {
             let cheapest = self.rows.iter().filter(|row| row.pool == pool && row.cheapest);
-            let series = cheapest.fold(Series::new(pool, Kind::Scatter), |series, row| {
+            let series = cheapest.fold(Series::new(pool, SeriesKind::Scatter), |series, row| {
                 series.labelled(row.rate, row.requests_per_joule.mean, &row.policy)
             });
             chart = chart.series(series);
