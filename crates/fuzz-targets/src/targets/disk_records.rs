@@ -6,7 +6,7 @@ mod memory;
 
 use bytes::Bytes;
 use nightwatt_gateway::disk_cache::log::{Bounds, Log, New};
-use nightwatt_gateway::disk_cache::record::{Content, Day, Kind, Name, body_sum};
+use nightwatt_gateway::disk_cache::record::{Content, Day, RecordKind, Name, body_sum};
 use nightwatt_gateway::disk_cache::storage::Storage;
 
 use self::memory::Memory;
@@ -19,7 +19,7 @@ fn names(log: &Log<Memory>) -> Vec<Name> {
 pub fn run(input: &[u8]) {
     // Metas by themselves: sums keep chance from getting at them.
     if let Some((kind, meta)) = input.split_first() {
-        let kinds = [Kind::Object, Kind::Renewed, Kind::Forget, Kind::Day];
+        let kinds = [RecordKind::Object, RecordKind::Renewed, RecordKind::Forget, RecordKind::Day];
         if let Some(kind) = kinds.get(usize::from(*kind))
             && let Some(said) = Content::read(*kind, meta)
         {

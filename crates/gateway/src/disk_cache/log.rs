@@ -13,7 +13,7 @@ pub use crate::config::DiskBounds as Bounds;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Content, Day, HEAD, Head, Kind, Meta, Name, PAGE, RecordPlace, body_sum, head_and_meta,
+    Body, Content, Day, HEAD, Head, RecordKind, Meta, Name, PAGE, RecordPlace, body_sum, head_and_meta,
     segment_head,
 };
 use super::scan::{Found, scan};
@@ -107,7 +107,7 @@ impl<S: Storage> Shared<S> {
 
 /// A record to write.
 struct Record {
-    kind: Kind,
+    kind: RecordKind,
     meta: Vec<u8>,
     body: Bytes,
     /// Where its body is, if the record does not contain it.
@@ -301,7 +301,7 @@ impl<S: Storage> Log<S> {
 
     fn append(
         &mut self,
-        kind: Kind,
+        kind: RecordKind,
         text: &[u8],
         body: &[u8],
         meta: &Meta,
@@ -310,7 +310,7 @@ impl<S: Storage> Log<S> {
     ) -> io::Result<()> {
         let Current { number: segment, salt, end: at, synced, .. } = self.current()?;
         let (length, sum) = (body.len() as u32, body_sum(body));
-        let of_body = if kind == Kind::Object { (length, sum) } else { (0, 0) };
+        let of_body = if kind == RecordKind::Object { (length, sum) } else { (0, 0) };
         let place = RecordPlace { salt, at, synced };
         let head = head_and_meta(kind, text, of_body.0, of_body.1, &place);
         self.shared.storage.write(segment, at, &head)?;

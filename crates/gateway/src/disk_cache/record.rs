@@ -76,7 +76,7 @@ pub fn body_sum(body: &[u8]) -> u64 {
 
 /// What kind of record it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RecordKind {
     /// A stored answer with its body.
     Object,
     /// New fields of a stored answer, whose body is in an earlier record.
@@ -87,7 +87,7 @@ pub enum Kind {
     Day,
 }
 
-impl Kind {
+impl RecordKind {
     const ALL: [Self; 4] = [Self::Object, Self::Renewed, Self::Forget, Self::Day];
 
     const fn number(self) -> u8 {
@@ -104,7 +104,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// Its kind.
-    pub kind: Kind,
+    pub kind: RecordKind,
     /// Bytes of its meta.
     pub meta: u32,
     /// Bytes of its body.
@@ -121,11 +121,11 @@ impl Head {
     pub fn read(bytes: &[u8; HEAD]) -> Option<Self> {
         let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|it| bytes[at + it]));
         let long = |at: usize| u64::from(number(at)) | (u64::from(number(at + 4)) << 32);
-        let kind = Kind::ALL.into_iter().find(|kind| kind.number() == bytes[12])?;
+        let kind = RecordKind::ALL.into_iter().find(|kind| kind.number() == bytes[12])?;
         let (meta, body) = (number(16), number(20));
         let good = bytes[MAGIC_AT..12] == *MAGIC
             && meta as usize <= LONGEST_META
-            && (kind == Kind::Object || body == 0);
+            && (kind == RecordKind::Object || body == 0);
         let synced = number(12) >> 8;
         good.then(|| Self { kind, meta, body, body_sum: long(24), synced, sum: long(0) })
     }
@@ -157,7 +157,7 @@ pub struct RecordPlace {
 
 /// Head and metadata of a record. The body, if there is one, follows.
 pub(super) fn head_and_meta(
-    kind: Kind,
+    kind: RecordKind,
     meta: &[u8],
     body_length: u32,
     body_sum: u64,
@@ -268,51 +268,51 @@ pub enum Content {
 
 impl Content {
     /// The kind and the metadata to write. Nothing if they would be too long to be read again.
-    pub fn write(&self) -> Option<(Kind, Vec<u8>)> {
+    pub fn write(&self) -> Option<(RecordKind, Vec<u8>)> {
         let mut out = Vec::new();
         let kind = match self {
             Self::Object(meta) => {
                 write_meta(&mut out, meta)?;
-                Kind::Object
+                RecordKind::Object
             }
             Self::Renewed(meta, body) => {
                 for number in [body.segment, body.at, u64::from(body.length), body.sum] {
                     out.extend(number.to_le_bytes());
                 }
                 write_meta(&mut out, meta)?;
-                Kind::Renewed
+                RecordKind::Renewed
             }
             Self::Forget(name) => {
                 put(&mut out, name.as_str().as_bytes())?;
-                Kind::Forget
+                RecordKind::Forget
             }
             Self::Day(day) => {
                 out.extend(day.day.to_le_bytes());
                 out.extend(day.cache.to_le_bytes());
                 out.extend(day.other.to_le_bytes());
-                Kind::Day
+                RecordKind::Day
             }
         };
         (out.len() <= LONGEST_META).then_some((kind, out))
     }
 
     /// Parses what [`Content::write`] wrote; nothing if it is anything else.
-    pub fn read(kind: Kind, meta: &[u8]) -> Option<Self> {
+    pub fn read(kind: RecordKind, meta: &[u8]) -> Option<Self> {
         Self::read_of(kind, meta, false)
     }
 
     /// The same, also for metadata of an earlier version, which did not record why an answer may be shared.
-    pub(super) fn read_of(kind: Kind, meta: &[u8], is_earlier: bool) -> Option<Self> {
+    pub(super) fn read_of(kind: RecordKind, meta: &[u8], is_earlier: bool) -> Option<Self> {
         let mut rest = Rest(meta);
         let said = match kind {
-            Kind::Object => Self::Object(rest.meta(is_earlier)?),
-            Kind::Renewed => {
+            RecordKind::Object => Self::Object(rest.meta(is_earlier)?),
+            RecordKind::Renewed => {
                 let (segment, at) = (rest.long()?, rest.long()?);
                 let (length, sum) = (u32::try_from(rest.long()?).ok()?, rest.long()?);
                 Self::Renewed(rest.meta(is_earlier)?, Body { segment, at, length, sum })
             }
-            Kind::Forget => Self::Forget(rest.name()?),
-            Kind::Day => {
+            RecordKind::Forget => Self::Forget(rest.name()?),
+            RecordKind::Day => {
                 let day = i64::from_le_bytes(rest.take(8)?.try_into().ok()?);
                 Self::Day(Day { day, cache: rest.long()?, other: rest.long()? })
             }
@@ -490,7 +490,7 @@ mod tests {
         let place = RecordPlace { salt: 42, at: 1000, synced: 0xfe_dcba };
         let bytes = head_and_meta(kind, &meta, 5, body_sum(b"hello"), &place);
         let head = Head::read(bytes[..HEAD].try_into().unwrap()).unwrap();
-        assert_eq!((head.kind, head.meta as usize, head.body), (Kind::Object, meta.len(), 5));
+        assert_eq!((head.kind, head.meta as usize, head.body), (RecordKind::Object, meta.len(), 5));
         assert_eq!(head.synced, 0xfe_dcba);
         assert!(head.is_whole(&bytes, 42, 1000));
         assert!(!head.is_whole(&bytes, 42, 1001) && !head.is_whole(&bytes, 43, 1000));
@@ -527,7 +527,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            for kind in Kind::ALL {
+            for kind in RecordKind::ALL {
                 if let Some(said) = Content::read(kind, &bytes) {
                     prop_assert!(said.write().is_some());
                 }

@@ -10,7 +10,7 @@ use std::io;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Content, Day, HEAD, Head, Kind, MAGIC, MAGIC_AT, Name, PAGE, SEGMENT_HEAD, is_earlier,
+    Body, Content, Day, HEAD, Head, RecordKind, MAGIC, MAGIC_AT, Name, PAGE, SEGMENT_HEAD, is_earlier,
     salt_of,
 };
 use super::storage::Storage;
@@ -263,7 +263,7 @@ impl<S: Storage> Scan<'_, S> {
                 return;
             }
         };
-        debug_assert!(matches!(head.kind, Kind::Object | Kind::Renewed));
+        debug_assert!(matches!(head.kind, RecordKind::Object | RecordKind::Renewed));
         let (id, name) = (meta.variant(), meta.name);
         let is_first = self.superseded.insert((name.clone(), id));
         let (popularity, received) = (meta.popularity, meta.times.received);

@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, EXPIRES};
 use nightwatt_httpcache::ResponseDirectives;
 use serde::{Deserialize, Serialize};
 
-use super::record::{Content, HEAD, Head, Kind, Meta, PAGE, SEGMENT_HEAD, is_earlier};
+use super::record::{Content, HEAD, Head, RecordKind, Meta, PAGE, SEGMENT_HEAD, is_earlier};
 use super::storage::files_of;
 
 /// File in the folder of the cache: counts of what an earlier version had stored.
@@ -121,7 +121,7 @@ fn metas(segment: &[u8]) -> Vec<Meta> {
             continue;
         };
         at += usize::try_from(head.length()).unwrap_or(usize::MAX).min(segment.len());
-        let is_answer = matches!(head.kind, Kind::Object | Kind::Renewed);
+        let is_answer = matches!(head.kind, RecordKind::Object | RecordKind::Renewed);
         let said = Content::read_of(head.kind, &bytes[HEAD..], is_earlier).filter(|_| is_answer);
         if let Some(Content::Object(meta) | Content::Renewed(meta, _)) = said {
             found.push(meta);
