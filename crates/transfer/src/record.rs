@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::codec::{CodecError, Packer, Unpacker, thread_seconds};
 use crate::pure::arm::Arm;
-use crate::pure::policy::{Kind, sample_bytes, sample_start};
+use crate::pure::policy::{BlockKind, sample_bytes, sample_start};
 use crate::pure::trace::{Figures, Trace, TraceBlock};
 
 /// What is recorded.
@@ -33,7 +33,7 @@ impl Recording<'_> {
             let sample = &block[start..start + taken as usize];
             let mut recorded = TraceBlock {
                 bytes,
-                kind: Kind::of(sample),
+                kind: BlockKind::of(sample),
                 rate: self.rate,
                 whole: Vec::new(),
                 sample: Vec::new(),

@@ -6,7 +6,7 @@ use super::arm::Arm;
 use super::bill::{Bill, Work};
 use super::budget::Budget;
 use super::estimate::{Estimates, Expected, Link, Sight};
-use super::policy::{Acknowledged, Block, Extent, Kind, Outcome, Policy, Step};
+use super::policy::{Acknowledged, Block, Extent, BlockKind, Outcome, Policy, Step};
 
 /// What can be set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ const WHOLE_CANARY: f64 = 0.003;
 #[derive(Debug, Clone, Default)]
 struct Deciding {
     number: Option<u64>,
-    kind: Kind,
+    kind: BlockKind,
     sight: Option<Sight>,
     trials: usize,
     /// Arms that packed the whole block, with the bytes that came of it.

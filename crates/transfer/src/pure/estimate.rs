@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Prior};
-use super::policy::{Acknowledged, Extent, Kind, Outcome};
+use super::policy::{Acknowledged, Extent, BlockKind, Outcome};
 
 /// A mean in which what is old counts less.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ const BANDS: [f64; 7] = [0.1, 0.2, 0.32, 0.45, 0.62, 0.8, 0.96];
 /// Places of a kind: bands, for samples and for whole blocks.
 const PLACES: usize = 2 * (BANDS.len() + 1);
 /// Classes of content.
-const CLASSES: usize = Kind::COUNT * PLACES;
+const CLASSES: usize = BlockKind::COUNT * PLACES;
 /// The weight of what is assumed against one block.
 const PRIOR: f64 = 0.3;
 /// The same against blocks of other classes, from which little follows.
@@ -144,7 +144,7 @@ const BY_LENGTH: f64 = 0.06;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sight {
     place: usize,
-    kind: Kind,
+    kind: BlockKind,
     /// Logarithm of the canary's ratio.
     ratio: f64,
 }
@@ -161,7 +161,7 @@ impl Sight {
 
     /// The same of a block of this kind.
     #[must_use]
-    pub fn of_kind(self, kind: Kind) -> Self {
+    pub fn of_kind(self, kind: BlockKind) -> Self {
         Self { kind, ..self }
     }
 }
@@ -235,7 +235,7 @@ impl Estimates {
     }
 
     /// What the canary's outcome shows of the block. What was learnt of its class fades a little.
-    pub fn see(&mut self, outcome: &Outcome, kind: Kind) -> Sight {
+    pub fn see(&mut self, outcome: &Outcome, kind: BlockKind) -> Sight {
         let ratio = ratio_of(outcome);
         let band = BANDS.iter().filter(|bound| ratio >= **bound).count();
         let offset = if outcome.extent == Extent::Whole { BANDS.len() + 1 } else { 0 };
@@ -378,7 +378,7 @@ mod tests {
         let canary = estimates.canary();
         assert_eq!(arms[canary], Arm::CANARY);
         let xz = arms.len() - 1;
-        let sight = estimates.see(&outcome(canary, 400, 4e-6), Kind::Text);
+        let sight = estimates.see(&outcome(canary, 400, 4e-6), BlockKind::Text);
         let before = estimates.expect(xz, &sight, 0.0);
         assert!((0.25..0.4).contains(&before.ratio), "{before:?}");
         assert!(before.doubt > 0.9);
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn packed_data_is_packed_by_no_arm() {
         let mut estimates = Estimates::new(&Arm::usual());
-        let sight = estimates.see(&outcome(estimates.canary(), 1004, 1e-6), Kind::Other);
+        let sight = estimates.see(&outcome(estimates.canary(), 1004, 1e-6), BlockKind::Other);
         for arm in 0..estimates.arms().len() {
             let expected = estimates.expect(arm, &sight, 0.0);
             assert!((expected.ratio - 1.0).abs() < 1e-9, "{arm} {expected:?}");

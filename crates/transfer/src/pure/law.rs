@@ -3,7 +3,7 @@
 
 use super::arm::{Arm, Codec};
 use super::bill::{Bill, Work};
-use super::policy::{Kind, sample_bytes};
+use super::policy::{BlockKind, sample_bytes};
 use super::trace::{Figures, Trace, TraceBlock};
 
 /// What the law says of a codec.
@@ -64,7 +64,7 @@ pub fn block(rate: f64, does_pack: bool) -> TraceBlock {
     let of = |bytes| terms.clone().map(|term| term.figures(bytes, does_pack)).collect();
     TraceBlock {
         bytes: BLOCK,
-        kind: Kind::Text,
+        kind: BlockKind::Text,
         rate,
         whole: of(BLOCK),
         sample: of(sample_bytes(BLOCK)),

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What the bytes of a block look like: which codec suits it depends on that as well as on how well it packs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum BlockKind {
     /// Nearly all of them are printable, or ends of lines.
     Text,
     /// Many are 0: tables, programs, images of disks.
@@ -19,7 +19,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl BlockKind {
     /// How many there are.
     pub const COUNT: usize = 3;
 
@@ -47,7 +47,7 @@ pub struct Block {
     /// Length of a sample of it.
     pub sample: u32,
     /// By its sample.
-    pub kind: Kind,
+    pub kind: BlockKind,
     /// Bytes that follow it, if that is known.
     pub ahead: Option<u64>,
 }
@@ -161,9 +161,9 @@ mod tests {
 
     #[test]
     fn content_is_text_or_zeros_or_neither() {
-        assert_eq!(Kind::of(b"Plain words,\r\nand numbers: 12."), Kind::Text);
-        assert_eq!(Kind::of(&[1, 2, 3, 0, 0, 200, 7, 9]), Kind::Zeros);
-        assert_eq!(Kind::of(&[1, 2, 3, 240, 230, 200, 7, 9]), Kind::Other);
+        assert_eq!(BlockKind::of(b"Plain words,\r\nand numbers: 12."), BlockKind::Text);
+        assert_eq!(BlockKind::of(&[1, 2, 3, 0, 0, 200, 7, 9]), BlockKind::Zeros);
+        assert_eq!(BlockKind::of(&[1, 2, 3, 240, 230, 200, 7, 9]), BlockKind::Other);
     }
 
     #[test]

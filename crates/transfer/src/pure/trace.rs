@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::Arm;
 use super::bill::{Bill, Work};
-use super::policy::{Block, Extent, Kind, sample_bytes};
+use super::policy::{Block, Extent, BlockKind, sample_bytes};
 
 /// The name of the format, in its first line.
 const FORMAT: &str = "nightwatt-transfer-trace";
@@ -38,7 +38,7 @@ pub struct TraceBlock {
     pub bytes: u32,
     /// What its bytes look like.
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: BlockKind,
     /// The link at this block, bytes per second.
     pub rate: f64,
     /// Of the whole block.
@@ -198,7 +198,7 @@ mod tests {
             |packed| vec![Figures { seconds: 0.0, packed: 100 }, Figures { seconds: 1e-3, packed }];
         let block = TraceBlock {
             bytes: 100,
-            kind: Kind::Text,
+            kind: BlockKind::Text,
             rate: 1e4,
             whole: figures(40),
             sample: figures(140),

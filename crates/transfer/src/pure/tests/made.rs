@@ -3,7 +3,7 @@
 use super::super::arm::Arm;
 use super::super::bill::{Bill, Objective, Overlap, Prices};
 use super::super::compress::{Compress, Settings};
-use super::super::policy::{Kind, sample_bytes};
+use super::super::policy::{BlockKind, sample_bytes};
 use super::super::replay::{Replay, Replayed};
 use super::super::rivals::Oracle;
 use super::super::trace::{Figures, Trace, TraceBlock};
@@ -43,7 +43,7 @@ pub(in crate::pure) fn block(arms: &[Arm], content: Content, bytes: u32, rate: f
         arms.iter().map(|arm| f64::from(bytes) * arm.prior().unpack_nanos * 1e-9).collect();
     TraceBlock {
         bytes,
-        kind: Kind::default(),
+        kind: BlockKind::default(),
         rate,
         whole: figures(bytes),
         sample: figures(sample_bytes(bytes)),

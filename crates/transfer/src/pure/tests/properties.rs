@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::super::arm::Arm;
 use super::super::bill::{Bill, Objective, Overlap, Prices};
 use super::super::compress::{Compress, Settings};
-use super::super::policy::{Acknowledged, Block, Kind, Outcome, Policy, Step, sample_bytes};
+use super::super::policy::{Acknowledged, Block, BlockKind, Outcome, Policy, Step, sample_bytes};
 use super::made::small_server;
 use nightwatt_energy::quantity::Watts;
 
@@ -59,7 +59,7 @@ proptest! {
                 number: number as u64,
                 bytes: world.bytes,
                 sample: sample_bytes(world.bytes),
-                kind: Kind::Zeros,
+                kind: BlockKind::Zeros,
                 ahead: knows.then_some(ahead),
             };
             let outcome = |arm: usize, extent, bytes: u32| Outcome {
@@ -104,7 +104,7 @@ proptest! {
     ) {
         let mut policy = Compress::new(Settings::new(Arm::usual(), small_server()));
         for (number, seconds) in seconds.iter().enumerate() {
-            let block = Block { number: number as u64, bytes: 1 << 16, sample: 4096, kind: Kind::Text, ahead: None };
+            let block = Block { number: number as u64, bytes: 1 << 16, sample: 4096, kind: BlockKind::Text, ahead: None };
             loop {
                 let outcome = |arm, extent| Outcome { arm, extent, bytes: 1 << 16, packed: 1 << 15, seconds: *seconds };
                 match policy.next(&block) {
@@ -126,7 +126,7 @@ proptest! {
 #[test]
 fn none_alone_is_never_tried() {
     let mut policy = Compress::new(Settings::new(Vec::new(), small_server()));
-    let block = Block { number: 0, bytes: 1, sample: 1, kind: Kind::Other, ahead: None };
+    let block = Block { number: 0, bytes: 1, sample: 1, kind: BlockKind::Other, ahead: None };
     assert_eq!(policy.next(&block), Step::Send(0));
     assert_eq!(policy.arms(), [Arm::NONE]);
 }

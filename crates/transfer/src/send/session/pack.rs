@@ -4,7 +4,7 @@ use super::Session;
 use crate::codec::{CodecError, thread_seconds};
 use crate::pure::arm::{Arm, Codec};
 use crate::pure::policy::{
-    Block, Extent, Kind, Outcome, Policy as _, Step, sample_bytes, sample_start,
+    Block, Extent, BlockKind, Outcome, Policy as _, Step, sample_bytes, sample_start,
 };
 use crate::send::SendError;
 
@@ -19,7 +19,7 @@ impl Session {
         let bytes = u32::try_from(content.len()).unwrap_or(u32::MAX);
         let sample = sample_bytes(bytes);
         let start = sample_start(self.next_id, bytes, sample) as usize;
-        let kind = Kind::of(&content[start..start + sample as usize]);
+        let kind = BlockKind::of(&content[start..start + sample as usize]);
         let block = Block { number: self.next_id, bytes, sample, kind, ahead: self.ahead() };
         let mut whole: Vec<(usize, Vec<u8>)> = Vec::new();
         loop {
