@@ -204,13 +204,13 @@ pub struct Reproduction {
     pub claims: Vec<Answered>,
 }
 
-/// Answers claims. `tell` is told which one is next, and how many of how many are done.
+/// Answers claims. `on_progress` gets which one is next, and how many of how many are done.
 ///
 /// # Errors
 /// A claim that is not there, a log or results that cannot be read.
 pub fn run(
     options: &ReproduceOptions,
-    mut tell: impl FnMut(&str, u64, u64),
+    mut on_progress: impl FnMut(&str, u64, u64),
 ) -> Result<Reproduction, Error> {
     let printed = Printed::all()?;
     for id in &options.ids {
@@ -226,7 +226,7 @@ pub fn run(
     let mut context = Context::new(options);
     let mut claims = Vec::new();
     for (done, (id, answering)) in asked.iter().enumerate() {
-        tell(id, done as u64, asked.len() as u64);
+        on_progress(id, done as u64, asked.len() as u64);
         let missing = || Error::Data(format!("there is no claim {id}"));
         let claim = printed.iter().find(|claim| claim.id == *id).ok_or_else(missing)?;
         let Answer { verdict, figures, mut why } = answering(&mut context, claim)?;
@@ -239,7 +239,7 @@ pub fn run(
         let source = claim.source.clone();
         claims.push(Answered { id, kind, claim: says, source, verdict, figures, why });
     }
-    tell("", asked.len() as u64, asked.len() as u64);
+    on_progress("", asked.len() as u64, asked.len() as u64);
     Ok(Reproduction { schema: SCHEMA, log: context.log_name(), notes: context.notes(), claims })
 }
 

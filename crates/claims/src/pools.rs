@@ -129,9 +129,9 @@ pub struct Comparison {
 }
 
 /// Answers the claims about pools. Each simulation counts `arrivals` requests (published: 1,000,000 less twice 10,000);
-/// `tell` is told how many of how many are done.
-pub fn run(arrivals: u64, tell: impl FnMut(u64, u64)) -> Result<Comparison, Error> {
-    let policies = policies::simulate(arrivals, tell)?;
+/// `on_progress` gets how many of how many are done.
+pub fn run(arrivals: u64, on_progress: impl FnMut(u64, u64)) -> Result<Comparison, Error> {
+    let policies = policies::simulate(arrivals, on_progress)?;
     let claims = vec![
         claims::service_rates(arrivals)?,
         claims::thousand_a_second()?,

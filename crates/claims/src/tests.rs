@@ -327,8 +327,8 @@ fn an_unknown_claim_is_refused_with_those_there_are() {
 fn progress_names_each_claim_and_ends_at_all() {
     let ids = vec!["O8".to_owned(), "O1".to_owned()];
     let mut told = Vec::new();
-    let tell = |id: &str, done, all| told.push((id.to_owned(), done, all));
-    let found = run(&ReproduceOptions { ids, ..ReproduceOptions::default() }, tell).unwrap();
+    let on_progress = |id: &str, done, all| told.push((id.to_owned(), done, all));
+    let found = run(&ReproduceOptions { ids, ..ReproduceOptions::default() }, on_progress).unwrap();
     let expected = [("O1", 0, 2), ("O8", 1, 2), ("", 2, 2)];
     assert_eq!(told, expected.map(|(id, done, all)| (id.to_owned(), done, all)));
     assert_eq!(

@@ -65,20 +65,20 @@ pub fn connect_blocking(
     let mut waiting = in_turns(addresses);
     let deadline = monotonic() + limit;
     let left = || deadline.since(monotonic()).max(Duration::from_millis(1));
-    let (tell, told) = mpsc::channel();
+    let (sender, receiver) = mpsc::channel();
     let mut under_way = 0;
     let mut failed = no_address();
     loop {
         if let Some(address) = waiting.pop_front() {
-            let (tell, limit) = (tell.clone(), left());
+            let (sender, limit) = (sender.clone(), left());
             // Sending fails once another address has won; the connection is closed then.
-            std::thread::spawn(move || tell.send(Blocking::connect_timeout(&address, limit)));
+            std::thread::spawn(move || sender.send(Blocking::connect_timeout(&address, limit)));
             under_way += 1;
         } else if under_way == 0 {
             return Err(failed);
         }
         let timeout = if waiting.is_empty() { left() } else { left().min(DELAY) };
-        match told.recv_timeout(timeout) {
+        match receiver.recv_timeout(timeout) {
             Ok(Ok(stream)) => return Ok(stream),
             Ok(Err(error)) => {
                 failed = error;
@@ -154,8 +154,8 @@ mod tests {
 
     fn virtually<T>(story: impl AsyncFnOnce(&Clock) -> T) -> (T, Duration) {
         let clock = Clock::virtual_at(Wall::from_secs(1_000_000), 0);
-        let told = clock.runtime().unwrap().block_on(story(&clock));
-        (told, clock.now().mono.0)
+        let outcome = clock.runtime().unwrap().block_on(story(&clock));
+        (outcome, clock.now().mono.0)
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub trait Runs {
 }
 
 /// Makes all runs of an experiment, and keeps each in the store before the next one begins.
-pub fn drive(runs: &mut impl Runs, tell: &mut dyn FnMut(&RunProgress<'_>)) -> Result<(), Error> {
+pub fn drive(runs: &mut impl Runs, on_progress: &mut dyn FnMut(&RunProgress<'_>)) -> Result<(), Error> {
     let mut failed = None;
     // Wall-clock time of what was done in this session, and runs in it.
     let mut spent = (Duration::ZERO, 0_u32);
@@ -74,7 +74,7 @@ pub fn drive(runs: &mut impl Runs, tell: &mut dyn FnMut(&RunProgress<'_>)) -> Re
         let next = runs.describe(step.cell);
         let left = progress.expected_left.unwrap_or(progress.most_left) as f64;
         let left = (spent.1 > 0).then(|| spent.0.mul_f64(left / f64::from(spent.1)));
-        tell(&RunProgress { progress, next: &next, left, failed: failed.take() });
+        on_progress(&RunProgress { progress, next: &next, left, failed: failed.take() });
         let began = monotonic();
         let record = runs.attempt(step)?;
         let done = runs.done(&record);
@@ -95,10 +95,10 @@ pub fn run(
     plan: &Plan,
     store: &mut Store,
     stop: &Stop,
-    tell: &mut dyn FnMut(&RunProgress<'_>),
+    on_progress: &mut dyn FnMut(&RunProgress<'_>),
 ) -> Result<(), Error> {
     let mut runner = Runner::new(plan, store, stop)?;
-    let result = drive(&mut runner, tell);
+    let result = drive(&mut runner, on_progress);
     let ended = runner.end();
     result.and(ended)
 }

@@ -39,13 +39,13 @@ pub struct BatchRun<'a> {
     pub time_limit: Option<Duration>,
 }
 
-/// Runs batches one after the other, and notes the end of each job in the store. `tell` gets each batch before it
-/// begins, and how many jobs of the list need not run any more.
+/// Runs batches one after the other, and notes the end of each job in the store. `on_progress` gets each batch before
+/// it begins, and how many jobs of the list need not run any more.
 pub fn run_batches(
     run: BatchRun<'_>,
     store: &mut Store,
     stop: &Stop,
-    tell: &mut dyn FnMut(&Batch, usize),
+    on_progress: &mut dyn FnMut(&Batch, usize),
 ) -> Result<(), Error> {
     let BatchRun { list, batches, .. } = run;
     let guard = Guard::start(&store.undo_file()).map_err(RunError::from)?;
@@ -59,7 +59,7 @@ pub fn run_batches(
     let mut left: usize = batches.batches.iter().map(|batch| batch.jobs.len()).sum();
     let mut result = Ok(());
     for batch in &batches.batches {
-        tell(batch, list.jobs.len() - left);
+        on_progress(batch, list.jobs.len() - left);
         left -= batch.jobs.len();
         result = runner.run(batch);
         adopted.end()?;

@@ -67,10 +67,10 @@ pub fn run(
     plan: &Plan,
     store: &mut Store,
     stop: &Stop,
-    tell: &mut dyn FnMut(&RunProgress<'_>),
+    on_progress: &mut dyn FnMut(&RunProgress<'_>),
 ) -> Result<(), Error> {
     let mut runner = Runner::new(plan, store, stop)?;
-    let result = drive(&mut runner, tell);
+    let result = drive(&mut runner, on_progress);
     let undone = runner.guard.finish().map_err(RunError::from);
     Ok(result.and(undone)?)
 }

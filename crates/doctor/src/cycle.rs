@@ -87,13 +87,13 @@ pub async fn run(
     probe: &Probe,
     plan: &Plan,
     clock: &Clock,
-    mut tell: impl FnMut(u32, Step),
+    mut on_progress: impl FnMut(u32, Step),
 ) -> Result<Vec<Cycle>, Error> {
     let mut cycles = Vec::new();
-    begin(controller, probe, plan, clock, &mut tell).await?;
+    begin(controller, probe, plan, clock, &mut on_progress).await?;
     for number in 1..=plan.cycles {
         let way = way(controller, clock).await?;
-        tell(number, Step::Sleeping);
+        on_progress(number, Step::Sleeping);
         let slept =
             Watch::begin(plan, clock, way, Wanted::Silence).run(controller.sleep(), None).await;
         let to_sleep = match slept {
@@ -107,9 +107,9 @@ pub async fn run(
                 ));
             }
         };
-        tell(number, Step::Resting);
+        on_progress(number, Step::Resting);
         clock.sleep(plan.rest).await;
-        tell(number, Step::Waking);
+        on_progress(number, Step::Waking);
         let way_back = if plan.one_way { way } else { Duration::ZERO };
         let woken = Watch::begin(plan, clock, way_back, Wanted::Answer)
             .run(controller.wake(), Some((probe, controller)))
@@ -132,7 +132,7 @@ async fn begin(
     probe: &Probe,
     plan: &Plan,
     clock: &Clock,
-    tell: &mut impl FnMut(u32, Step),
+    on_progress: &mut impl FnMut(u32, Step),
 ) -> Result<(), Error> {
     let is_up = probe.attempt(controller).await.up;
     let state = controller.state().await;
@@ -154,7 +154,7 @@ async fn begin(
             ));
         }
     }
-    tell(0, Step::Waking);
+    on_progress(0, Step::Waking);
     let woken = Watch::begin(plan, clock, Duration::ZERO, Wanted::Answer)
         .run(controller.wake(), Some((probe, controller)))
         .await?;

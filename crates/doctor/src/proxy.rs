@@ -142,18 +142,18 @@ pub struct Findings {
 }
 
 /// Examines these servers: queries each one's probe once, and sends its controller a command that does
-/// nothing. Calls `tell` with the name of each server first, because a server that does not answer takes
+/// nothing. Calls `on_progress` with the name of each server first, because a server that does not answer takes
 /// until its timeout.
 pub async fn examine(
     targets: &[Target<'_>],
     config: &Config,
     place: &HostView,
     clock: &Clock,
-    tell: impl Fn(&str),
+    on_progress: impl Fn(&str),
 ) -> Vec<Findings> {
     let mut all = Vec::new();
     for target in targets {
-        tell(target.name);
+        on_progress(target.name);
         let mut findings = programs(target, place);
         findings.extend(commands(target, place));
         findings.extend(name(target));

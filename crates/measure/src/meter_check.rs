@@ -140,11 +140,11 @@ pub struct Load {
     pub sd: Watts,
 }
 
-/// Reads and compares. `tell` is told how much time is left.
+/// Reads and compares. `on_progress` gets how much time is left.
 pub fn run(
     options: &CheckOptions,
     stop: &Stop,
-    tell: impl FnMut(Duration),
+    on_progress: impl FnMut(Duration),
 ) -> Result<CheckReport, Error> {
     let sides = [&options.meter, &options.reference];
     if sides[0].is_same_meter(sides[1]) && sides[0].channel == sides[1].channel {
@@ -153,7 +153,7 @@ pub fn run(
     let collected = if sides.iter().all(|side| side.spec.driver == FILE) {
         logs::collect(options, stop)?
     } else {
-        read(options, stop, tell)?
+        read(options, stop, on_progress)?
     };
     compare(options, collected)
 }
@@ -162,7 +162,7 @@ pub fn run(
 fn read(
     options: &CheckOptions,
     stop: &Stop,
-    tell: impl FnMut(Duration),
+    on_progress: impl FnMut(Duration),
 ) -> Result<Collected, Error> {
     let host = Host::default();
     let sides = [&options.meter, &options.reference];
@@ -179,7 +179,7 @@ fn read(
     if wanted[0] == wanted[1] {
         return Err(Error::SameMeter { meter: sides[0].spec.name().to_owned() });
     }
-    let read = live::collect(meters, &wanted, options.time, options.interval, stop, tell)?;
+    let read = live::collect(meters, &wanted, options.time, options.interval, stop, on_progress)?;
     let mut series = read.series.into_iter();
     let (Some(meter), Some(reference)) = (series.next(), series.next()) else {
         return Err(Error::SaidNothing { meter: sides[0].spec.name().to_owned() });

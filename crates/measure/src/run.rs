@@ -132,20 +132,20 @@ impl Idle {
     }
 }
 
-/// Meters that are open, and what the idle machine draws by them where that is wanted: `tell` is told that it
-/// is measured first, and for how long.
+/// Meters that are open, and what the idle machine draws by them where that is wanted: before it is
+/// measured, `on_progress` gets for how long.
 pub fn opened(
     specs: &[MeterSpec],
     idle: Option<Duration>,
     interval: Option<Duration>,
     running: &Running,
-    tell: impl FnOnce(Duration),
+    on_progress: impl FnOnce(Duration),
 ) -> Result<(Vec<Opened>, Option<Idle>), Error> {
     let host = Host::default();
     let open = |spec: &MeterSpec| Opened::open(&host, spec);
     let mut meters = specs.iter().map(open).collect::<Result<Vec<_>, _>>()?;
     let Some(time) = idle else { return Ok((meters, None)) };
-    tell(time);
+    on_progress(time);
     let idle = measure_idle(&mut meters, time, interval, running)?;
     running.go_on()?;
     Ok((meters, Some(idle)))

@@ -207,11 +207,11 @@ impl Steps {
     }
 }
 
-/// Reads the meter, or the recording. `tell` is told how much time is left.
+/// Reads the meter, or the recording. `on_progress` gets how much time is left.
 pub fn run(
     options: &SpectrumOptions,
     stop: &Stop,
-    tell: impl FnMut(Duration),
+    on_progress: impl FnMut(Duration),
 ) -> Result<SpectrumReport, Error> {
     let named = options.channel.as_deref();
     let pick = |channels: &[_]| channel::pick(channels, named, &options.meter, "--channel");
@@ -227,7 +227,7 @@ pub fn run(
         let (about, channel) =
             (opened.interval(options.interval), opened.channels()[place].clone());
         let SpectrumOptions { time, interval, .. } = *options;
-        let mut read = live::collect(vec![opened], &[(0, place)], time, interval, stop, tell)?;
+        let mut read = live::collect(vec![opened], &[(0, place)], time, interval, stop, on_progress)?;
         let series = read.series.pop();
         let series = series.ok_or_else(|| Error::SaidNothing { meter: channel.name.clone() })?;
         if series.dropped > 0 {

@@ -46,18 +46,18 @@ pub struct KernelTimeOptions {
     pub interval: Option<Duration>,
 }
 
-/// Watches all CPUs while a command runs, or for a time. `tell` is told that the idle machine is measured.
+/// Watches all CPUs while a command runs, or for a time. `on_progress` is called before the idle machine is measured.
 pub fn run(
     options: &KernelTimeOptions,
     running: &Running,
-    tell: impl FnOnce(Duration),
+    on_progress: impl FnOnce(Duration),
 ) -> Result<KernelTimeReport, Error> {
     if let Some(pid) = options.processes.iter().find(|pid| !caliper::is_there(**pid)) {
         return Err(Error::NoProcess(*pid));
     }
     let mut samples = Samples::open_everything(options.hz)?;
     let (meters, idle) =
-        run::opened(&options.meters, options.idle, options.interval, running, tell)?;
+        run::opened(&options.meters, options.idle, options.interval, running, on_progress)?;
     let powers = idle.as_ref().map(|idle| &*idle.powers);
     let mut accounting = KernelTimeAccounting::new(&meters, powers);
     start(&mut samples, options.command.is_some(), &options.processes)?;

@@ -127,7 +127,7 @@ fn row(server: &Server, rate: u32, choice: FleetChoice, arrivals: u64) -> Result
 /// Every policy at every rate for both kinds, on all cores; the order does not depend on them.
 pub(super) fn simulate(
     arrivals: u64,
-    mut tell: impl FnMut(u64, u64),
+    mut on_progress: impl FnMut(u64, u64),
 ) -> Result<Vec<PolicyRow>, Error> {
     let mut jobs = Vec::new();
     for server in [PI, STANDARD] {
@@ -137,11 +137,11 @@ pub(super) fn simulate(
     }
     let work =
         |&(server, rate, choice): &(Server, u32, FleetChoice)| row(&server, rate, choice, arrivals);
-    let tell = |done, all| {
-        tell(done, all);
+    let on_progress = |done, all| {
+        on_progress(done, all);
         ControlFlow::Continue(())
     };
-    jobs::all(&jobs, work, tell).into_iter().collect()
+    jobs::all(&jobs, work, on_progress).into_iter().collect()
 }
 
 /// V5: what the curves say.

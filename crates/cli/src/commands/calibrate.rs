@@ -157,14 +157,14 @@ fn measured(options: &UtilisationOptions, json: bool) -> Result<Calibration, Fai
     let stop = signals::stop_on_signals()?;
     let mut progress = Progress::by_time(json);
     let began = monotonic();
-    let tell = |done: usize, of: usize| {
+    let on_progress = |done: usize, of: usize| {
         let left = options.step * u32::try_from(of - done).unwrap_or(0);
         let elapsed: Duration = monotonic().since(began);
         progress.update(done as u64, of as u64, elapsed, Some(left), || {
             format!("load {} of {of}", done + 1)
         });
     };
-    let calibration = utilisation::run(options, &stop, tell);
+    let calibration = utilisation::run(options, &stop, on_progress);
     progress.end();
     calibration.map_err(|error| failed(&error))
 }

@@ -153,7 +153,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let folded = args.folded.as_deref().map(|path| Output::open(Some(path)));
     let folded = folded.transpose().map_err(failed)?;
     let running = running()?;
-    let tell = |step| match step {
+    let on_progress = |step| match step {
         Step::MayAbort { file, by_unwinding, by_switching } => {
             output::complain(&careful(&file, by_unwinding, by_switching));
         }
@@ -167,7 +167,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let (stacks, exit_status);
     let mut calls_lost = None;
     if let Some(hz) = args.sample {
-        let report = sampled::run(&options, hz, &running, tell);
+        let report = sampled::run(&options, hz, &running, on_progress);
         let report = report.map_err(|error| cannot_watch(&error))?;
         output
             .write_report(&report, args.watch.json, &report.text(), &report.warnings)
@@ -175,7 +175,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         (stacks, exit_status) = (report.folded(), report.exit_status);
     } else {
         let report =
-            caliper::run(&options, &running, tell).map_err(|error| cannot_watch(&error))?;
+            caliper::run(&options, &running, on_progress).map_err(|error| cannot_watch(&error))?;
         output
             .write_report(&report, args.watch.json, &report.text(), &report.warnings)
             .map_err(failed)?;

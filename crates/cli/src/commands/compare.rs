@@ -101,8 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     for warning in &store.warnings {
         output::complain(&format!("warning: {warning}"));
     }
-    let ran = experiment::with_progress(args.json, next_and_failed, |stop, tell| {
-        compare::run(&plan, &mut store, stop, tell)
+    let ran = experiment::with_progress(args.json, next_and_failed, |stop, on_progress| {
+        compare::run(&plan, &mut store, stop, on_progress)
     })?;
     // However the run ended, show the tables of what was measured so far.
     let report = compare::report(&plan, &store.done).map_err(|error| failure(&error))?;

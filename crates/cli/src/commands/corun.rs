@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let ran = experiment::with_progress(
         args.json,
         |told| told.next.to_owned(),
-        |stop, tell| corun::run(&plan, &mut store, stop, tell),
+        |stop, on_progress| corun::run(&plan, &mut store, stop, on_progress),
     )?;
     // However the run ended, show what was measured so far.
     let report = corun::report(&plan, &placement, &store.done)

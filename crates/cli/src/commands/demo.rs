@@ -97,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut started = clock.now().mono;
     let mut first = None;
     let mut is_again = false;
-    let tell = |now: demo::Progress| {
+    let on_progress = |now: demo::Progress| {
         if now.is_without_mirror && !is_again {
             progress.end();
             progress = Progress::by_tenths(args.json);
@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             format!("{again}{done} requests, {time}, server {}", now.state)
         });
     };
-    let report = demo::run(&options, |address| introduce(address, args.open), tell);
+    let report = demo::run(&options, |address| introduce(address, args.open), on_progress);
     progress.end();
     let report = report.map_err(|error| {
         let hint = error.hint();

@@ -113,12 +113,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         Some(_) => vec![target(args, &config)?],
         None => Target::all(&config),
     };
-    let tell = |name: &str| {
+    let on_progress = |name: &str| {
         if !args.json {
             output::complain(&format!("looking at {name}"));
         }
     };
-    print(args, runtime.block_on(proxy::examine(&targets, &config, &place, &clock, tell)))
+    print(args, runtime.block_on(proxy::examine(&targets, &config, &place, &clock, on_progress)))
 }
 
 #[cfg(feature = "bpf")]
@@ -190,7 +190,7 @@ async fn try_out(
         one_way: matches!(target.power, Some(ControllerConfig::One(_))),
     };
     let probe = Probe::new(target.probe.clone(), clock.clone());
-    let tell = |number, step| {
+    let on_progress = |number, step| {
         if !args.json {
             let doing = match step {
                 Step::Sleeping => "falls asleep",
@@ -204,7 +204,7 @@ async fn try_out(
             output::complain(&format!("{count}: {} {doing}", target.name));
         }
     };
-    let cycles = cycle::run(&*controller, &probe, &plan, clock, tell).await;
+    let cycles = cycle::run(&*controller, &probe, &plan, clock, on_progress).await;
     let cycles = cycles.map_err(|error| Failure::failed(&error))?;
     let report = CycleReport { schema: SCHEMA, name: target.name.to_owned(), cycles };
     output::print_folded(&report, args.json, || cycles_page(&report), &[])?;

@@ -111,9 +111,9 @@ fn with_progress<T>(
 }
 
 /// The progress display of work that only ends when it is done.
-fn to_the_end(tell: &mut dyn FnMut(u64, u64)) -> impl FnMut(u64, u64) -> ControlFlow<()> {
+fn to_the_end(on_progress: &mut dyn FnMut(u64, u64)) -> impl FnMut(u64, u64) -> ControlFlow<()> {
     move |done, all| {
-        tell(done, all);
+        on_progress(done, all);
         ControlFlow::Continue(())
     }
 }
@@ -143,7 +143,7 @@ fn simulate(args: &FleetPlanArgs) -> Result<ExitStatus, Failure> {
     let sampling = &mut plan.sampling;
     sampling.replications = args.replications.unwrap_or(sampling.replications);
     sampling.seed = args.seed.unwrap_or(sampling.seed);
-    let result = with_progress(args.json, |tell| plan.run(to_the_end(tell)))?;
+    let result = with_progress(args.json, |on_progress| plan.run(to_the_end(on_progress)))?;
     let warnings = [skipped(&plan), result.warnings.clone()].concat();
     output::print_result(&result, args.json, || result.text(), &warnings)?;
     write(args, &result)?;
@@ -281,7 +281,7 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
             plan
         }
     };
-    let mut result = with_progress(args.json, |tell| size::run(&plan, &electricity, to_the_end(tell)))?;
+    let mut result = with_progress(args.json, |on_progress| size::run(&plan, &electricity, to_the_end(on_progress)))?;
     if args.plan.is_none() {
         result.assumed = assumed(&args.server);
     }
@@ -323,7 +323,7 @@ fn fit_points(args: &FleetFitArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn compare(args: &FleetPublishedArgs) -> Result<ExitStatus, Failure> {
-    let comparison = with_progress(args.json, |tell| pools::run(args.arrivals, tell))?;
+    let comparison = with_progress(args.json, |on_progress| pools::run(args.arrivals, on_progress))?;
     output::print_result(&comparison, args.json, || comparison.text(), &[])?;
     Ok(ExitStatus::Success)
 }

@@ -210,7 +210,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         output::complain(&announcement(args, &plan));
     }
     let mut progress = Progress::by_time(args.found.json);
-    let tell = |sending: Sending| {
+    let on_progress = |sending: Sending| {
         let end = sending.end.unwrap_or_default();
         let left = end.saturating_sub(sending.elapsed);
         let done = sending.elapsed.min(end).as_millis() as u64;
@@ -225,7 +225,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         }
     };
     let samples = writer.as_ref().map(|writer| &writer.samples);
-    let report = generate::generate(&plan, &stop, samples, tell, border);
+    let report = generate::generate(&plan, &stop, samples, on_progress, border);
     progress.end();
     let mut report = report.map_err(|error| Failure::usage(&error))?;
     report.server = watch.as_ref().and_then(ServerWatch::report);

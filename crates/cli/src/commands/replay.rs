@@ -219,13 +219,13 @@ async fn send(args: &Args, requests: &[Arrival], clock: &Clock) -> Result<(Run, 
         ..Options::default()
     };
     let mut progress = Progress::by_time(args.json);
-    let tell = |sent: Sent| {
+    let on_progress = |sent: Sent| {
         let left = span.saturating_sub(sent.elapsed);
         progress.update(sent.done as u64, sent.total as u64, sent.elapsed, Some(left), || {
             format!("{} sent, {} answered", count(sent.sent as u64), count(sent.done as u64))
         });
     };
-    let run = replay(requests, &target, &options, clock, tell).await.map_err(wrong)?;
+    let run = replay(requests, &target, &options, clock, on_progress).await.map_err(wrong)?;
     progress.end();
     Ok((run, speed))
 }

@@ -80,13 +80,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         interval: args.interval,
     };
     let running = running()?;
-    let tell = |step| {
+    let on_progress = |step| {
         if let (Step::Idle(time), false) = (step, args.json) {
             let time = figures::time(time);
             output::complain(&format!("measuring the idle machine for {time}"));
         }
     };
-    let report = run::run(&options, &running, tell).map_err(|error| cannot_run(&error))?;
+    let report = run::run(&options, &running, on_progress).map_err(|error| cannot_run(&error))?;
     let words = output::folded(&report.text());
     file.write_report(&report, args.json, &words, &report.warnings).map_err(failed)?;
     Ok(like(report.exit_status))

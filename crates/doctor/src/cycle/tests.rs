@@ -126,9 +126,9 @@ fn try_out(server: &Server, cycles: u32, timeout: Duration) -> (Result<Vec<Cycle
     let config = nightwatt_power::probe::Config::tcp(server.address.to_string());
     let probe = Probe::new(config, server.clock.clone());
     let mut steps = Vec::new();
-    let tell = |number, step| steps.push((number, step));
+    let on_progress = |number, step| steps.push((number, step));
     let runtime = server.clock.runtime().unwrap();
-    let tried = runtime.block_on(run(server, &probe, &plan, &server.clock, tell));
+    let tried = runtime.block_on(run(server, &probe, &plan, &server.clock, on_progress));
     (tried, steps)
 }
 

@@ -217,7 +217,7 @@ impl RingReader {
     }
 
     /// Reads records: whose, and what. `known` is how many sections there are.
-    pub fn take(&mut self, bytes: &[u8], known: usize, mut tell: impl FnMut(u32, Mark)) {
+    pub fn take(&mut self, bytes: &[u8], known: usize, mut on_mark: impl FnMut(u32, Mark)) {
         for record in bytes.as_chunks::<16>().0 {
             self.read = self.read.wrapping_add(1);
             let (at, what, kind) = (word(record, 0), half_word(record, 8), half_word(record, 12));
@@ -234,7 +234,7 @@ impl RingReader {
                 }
             };
             if (what as usize) < known {
-                tell(self.owner, Mark { at, section: what, edge });
+                on_mark(self.owner, Mark { at, section: what, edge });
             } else {
                 self.torn += 1;
             }

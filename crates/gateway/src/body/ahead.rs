@@ -109,8 +109,8 @@ mod tests {
         fn begin() -> Self {
             let (says, heard) = mpsc::unbounded_channel();
             let done = Arc::new(AtomicBool::new(false));
-            let tell = Arc::clone(&done);
-            let ahead = Ahead::of(Says(heard), move || tell.store(true, Ordering::Relaxed));
+            let flag = Arc::clone(&done);
+            let ahead = Ahead::of(Says(heard), move || flag.store(true, Ordering::Relaxed));
             Self { says: Some(says), done, ahead: Some(ahead) }
         }
 

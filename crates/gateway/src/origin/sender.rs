@@ -104,15 +104,15 @@ pub(super) async fn by_http1(
     request: Request<Question>,
 ) -> Result<(Response<FromOrigin>, Lent), Failure> {
     let interim = request.extensions().get::<Interim>().cloned();
-    let tell = |status, mut headers| {
+    let pass_on = |status, mut headers| {
         if let Some(interim) = &interim {
             fields::strip_hop_by_hop(&mut headers);
             interim.send(status, headers);
         }
     };
     let asked = match way {
-        Way::Free(connection) => connection.ask(request, tell).await,
-        Way::Underway(underway) => underway.take_up(request, tell).await,
+        Way::Free(connection) => connection.ask(request, pass_on).await,
+        Way::Underway(underway) => underway.take_up(request, pass_on).await,
     };
     match asked {
         Ok((response, home)) => Ok((response.map(FromOrigin::Http1), Lent::Http1(home))),

@@ -16,7 +16,7 @@ use crate::passthrough_programs::kept_port;
 use crate::stage::{Stage, asleep, awake, secs, watched};
 
 /// Says lines to the control socket; one line comes back for each.
-async fn tell(stage: &Stage, lines: &[&str]) -> Vec<Reply> {
+async fn send_lines(stage: &Stage, lines: &[&str]) -> Vec<Reply> {
     let _still = stage.clock.owe();
     let stream = UnixStream::connect(stage.control_socket()).await.unwrap();
     let (reading, mut writing) = stream.into_split();
@@ -107,7 +107,7 @@ fn stay_awake_holds_for_as_long_as_it_says() {
 fn an_order_that_is_none_gets_a_reason_and_the_next_one_is_heard() {
     awake().play(async |stage| {
         let long = format!("{{\"order\":\"{}\"}}", "x".repeat(3000));
-        let replies = tell(
+        let replies = send_lines(
             stage,
             &[
                 "wake up",

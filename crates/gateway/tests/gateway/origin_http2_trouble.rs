@@ -57,7 +57,7 @@ impl Asked {
 /// Serves every connection; what comes is told.
 #[derive(Clone)]
 struct Server {
-    tell: UnboundedSender<Asked>,
+    sender: UnboundedSender<Asked>,
     /// Requests that it allows at once on a connection.
     most: u32,
     open: Arc<AtomicUsize>,
@@ -81,7 +81,7 @@ impl Server {
                     tokio::select! {
                         asked = connection.accept() => {
                             let Some(Ok((request, respond))) = asked else { break };
-                            let _ = server.tell.send(Asked { connection: number, request, respond });
+                            let _ = server.sender.send(Asked { connection: number, request, respond });
                         }
                         () = server.leave.notified(), if number == 1 => connection.graceful_shutdown(),
                     }
@@ -117,9 +117,9 @@ fn play(setup: Setup, most: u32, story: impl AsyncFnOnce(&mut Stage, &mut Told))
         site.origin_tls = Some(http2);
     });
     setup.play(async |stage| {
-        let (tell, asked) = unbounded_channel();
+        let (sender, asked) = unbounded_channel();
         let (open, leave) = (Arc::default(), Arc::default());
-        let server = Server { tell, most, open: Arc::clone(&open), leave: Arc::clone(&leave) };
+        let server = Server { sender, most, open: Arc::clone(&open), leave: Arc::clone(&leave) };
         let serving = tokio::spawn(server.serve(TcpListener::from_std(listener).unwrap(), made));
         story(stage, &mut Told { asked, open, leave }).await;
         serving.abort();

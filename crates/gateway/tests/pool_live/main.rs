@@ -201,7 +201,7 @@ fn compare(length: Duration, policy: &str, may_differ: f64) {
         let status = stage.status();
         let outcomes = over(load).await;
         let live = Live::between(&opened, &status.ledger, end.since(first));
-        tell(policy, &live, &simulated, &outcomes, &status);
+        print_figures(policy, &live, &simulated, &outcomes, &status);
         let lost: Vec<_> =
             outcomes.iter().filter(|it| !matches!(it, Outcome::Answered(200, _))).collect();
         assert!(lost.is_empty(), "{} lost: {:?}", lost.len(), &lost[..lost.len().min(5)]);
@@ -241,7 +241,7 @@ impl Live {
     }
 }
 
-fn tell(
+fn print_figures(
     policy: &str,
     live: &Live,
     simulated: &Simulated,

@@ -59,11 +59,11 @@ pub struct Calibration {
     pub model: PowerModel,
 }
 
-/// Keeps the machine busy in steps and fits. `tell` is told which step of how many begins.
+/// Keeps the machine busy in steps and fits. `on_progress` gets which step of how many begins.
 pub fn run(
     options: &UtilisationOptions,
     stop: &Stop,
-    mut tell: impl FnMut(usize, usize),
+    mut on_progress: impl FnMut(usize, usize),
 ) -> Result<Calibration, Error> {
     let host = Host::default();
     let mut meters = vec![Opened::open(&host, &options.meter)?];
@@ -71,7 +71,7 @@ pub fn run(
     let channel = meters[0].channels()[place].clone();
     let mut points = Vec::new();
     for (number, tenths) in TENTHS.into_iter().enumerate() {
-        tell(number, TENTHS.len());
+        on_progress(number, TENTHS.len());
         let load = Load::begin(f64::from(tenths) / 10.0)?;
         stop.wait_until(monotonic() + options.step.mul_f64(SETTLING));
         let point = measure(&mut meters, place, options.step.mul_f64(1.0 - SETTLING), &host, stop);

@@ -62,11 +62,11 @@ pub fn of_table(text: &str) -> Result<WakeupsFound, Error> {
     WakeupsFound::of(points, "a table".to_owned())
 }
 
-/// Keeps the machine busy and fits. `tell` is told which step of how many begins.
+/// Keeps the machine busy and fits. `on_progress` gets which step of how many begins.
 pub fn run(
     options: &WakeupOptions,
     stop: &Stop,
-    mut tell: impl FnMut(usize, usize),
+    mut on_progress: impl FnMut(usize, usize),
 ) -> Result<WakeupsFound, Error> {
     let host = Host::default();
     let mut meters = vec![Opened::open(&host, &options.meter)?];
@@ -76,7 +76,7 @@ pub fn run(
     let loads = SHARES.iter().flat_map(|share| RATES.map(|rate| (*share, rate)));
     let mut points = Vec::new();
     for (number, (share, rate)) in loads.enumerate() {
-        tell(number, SHARES.len() * RATES.len());
+        on_progress(number, SHARES.len() * RATES.len());
         let load = Load::in_periods(share, Duration::from_secs_f64(1.0 / rate))?;
         stop.wait_until(monotonic() + options.step.mul_f64(SETTLING));
         let time = options.step.mul_f64(1.0 - SETTLING);

@@ -42,14 +42,14 @@ pub(crate) struct Live {
 }
 
 /// Reads meters for a time, or until stopped: of each that is `wanted` the meter, by its place, and
-/// the channel. `tell` is told how much time is left.
+/// the channel. `on_progress` gets how much time is left.
 pub(crate) fn collect(
     meters: Vec<Opened>,
     wanted: &[(usize, usize)],
     time: Duration,
     interval: Option<Duration>,
     stop: &Stop,
-    mut tell: impl FnMut(Duration),
+    mut on_progress: impl FnMut(Duration),
 ) -> Result<Live, Error> {
     let series = wanted.iter().map(|&(meter, channel)| {
         let opened = &meters[meter];
@@ -73,7 +73,7 @@ pub(crate) fn collect(
         if now >= ends {
             break;
         }
-        tell(ends.since(now));
+        on_progress(ends.since(now));
     }
     let (measured, _) = sampler.finish(monotonic());
     Ok(Live {

@@ -56,24 +56,24 @@ fn a_counter_is_read_before_it_can_wrap_whatever_the_user_wishes() {
 /// Counts samples, and says when there are enough.
 struct Enough {
     seen: Arc<AtomicU64>,
-    tell: std::sync::mpsc::Sender<Sample>,
+    sender: std::sync::mpsc::Sender<Sample>,
 }
 
 impl Sink for Enough {
     fn take(&mut self, sample: &Sample) {
         self.seen.fetch_add(1, Ordering::Relaxed);
-        let _ = self.tell.send(*sample);
+        let _ = self.sender.send(*sample);
     }
 }
 
 #[test]
 fn a_meter_that_fails_leaves_a_gap_is_opened_again_and_goes_on() {
     let fixture = rapl("1000000");
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, told) = std::sync::mpsc::channel();
     let seen = Arc::new(AtomicU64::new(0));
     let sampler =
         Sampler::start(vec![opened(&fixture, "rapl")], Some(Duration::from_millis(1)), |_| {
-            Box::new(Enough { seen: Arc::clone(&seen), tell: tell.clone() })
+            Box::new(Enough { seen: Arc::clone(&seen), sender: sender.clone() })
         })
         .unwrap();
     told.recv().unwrap();

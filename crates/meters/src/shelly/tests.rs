@@ -191,10 +191,10 @@ fn the_sampler_turns_a_plugs_power_into_energy_and_counts_what_fails() {
         });
     let spec = format!("shelly={},name=plug", device.address()).parse().unwrap();
     let opened = Opened::open(&Host::default(), &spec).unwrap();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, told) = std::sync::mpsc::channel();
     // A busy device is waited for as long.
     let wish = Some(Duration::from_secs(4));
-    let sampler = Sampler::start(vec![opened], wish, |_| Box::new(Tell(tell.clone()))).unwrap();
+    let sampler = Sampler::start(vec![opened], wish, |_| Box::new(Tell(sender.clone()))).unwrap();
     for _ in 0..2 {
         told.recv().unwrap();
     }

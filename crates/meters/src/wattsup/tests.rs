@@ -140,9 +140,9 @@ fn an_unplugged_meter_leaves_a_gap_and_the_run_goes_on() {
     let mut plugged = Plugged::new();
     let spec = Plugged::spec("wattsup", ",baud=115200");
     let opened = Opened::open(&plugged.fixture.host, &spec).unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, told) = mpsc::channel();
     let begun = monotonic();
-    let sampler = Sampler::start(vec![opened], None, |_| Box::new(Tell(tell.clone()))).unwrap();
+    let sampler = Sampler::start(vec![opened], None, |_| Box::new(Tell(sender.clone()))).unwrap();
     plugged.hears(b';');
     plugged.say(FAN);
     told.recv_timeout(LONG).unwrap();

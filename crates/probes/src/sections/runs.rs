@@ -14,7 +14,7 @@ const SIZE: u32 = 8 << 20;
 /// Pieces as they come.
 pub(super) struct Runs {
     ring: RingBuffer<'static>,
-    told: Receiver<Run>,
+    receiver: Receiver<Run>,
 }
 
 /// Makes room for them.
@@ -27,12 +27,12 @@ impl Runs {
     /// From here on they are told.
     pub(super) fn start(loaded: &Loaded) -> Result<Self, ProbeError> {
         let cannot = || refused("tell when threads run");
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         let map = loaded.map("runs");
         let mut builder = RingBufferBuilder::new();
         let take = move |bytes: &[u8]| {
             // The receiver lives as long as the ring.
-            let _ = tell.send(run_of(bytes));
+            let _ = sender.send(run_of(bytes));
             0
         };
         builder.add(&map, take).map_err(cannot())?;
@@ -40,13 +40,13 @@ impl Runs {
         let wanted = [1_u64.to_ne_bytes(), 0_u64.to_ne_bytes()].concat();
         let zero = 0_u32.to_ne_bytes();
         loaded.map("wanted").update(&zero, &wanted, MapFlags::ANY).map_err(cannot())?;
-        Ok(Self { ring, told })
+        Ok(Self { ring, receiver })
     }
 
     /// Those told since the last time.
     pub(super) fn take(&self) -> Result<Vec<Run>, ProbeError> {
         self.ring.consume().map_err(refused("tell when threads ran"))?;
-        Ok(self.told.try_iter().collect())
+        Ok(self.receiver.try_iter().collect())
     }
 }
 

@@ -120,8 +120,8 @@ impl Plan {
         rows as u64 * u64::from(self.sampling.replications)
     }
 
-    /// Runs the plan. `tell` gets how many simulations of how many are done, and may stop it by `Break`.
-    pub fn run(&self, tell: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<PlanResult, Error> {
+    /// Runs the plan. `on_progress` gets how many simulations of how many are done, and may stop it by `Break`.
+    pub fn run(&self, on_progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<PlanResult, Error> {
         let mut jobs = Vec::new();
         for pool in &self.pools {
             for traffic in &self.traffic {
@@ -133,7 +133,7 @@ impl Plan {
                 }
             }
         }
-        let done = jobs::all(&jobs, |job| self.one(job), tell);
+        let done = jobs::all(&jobs, |job| self.one(job), on_progress);
         if done.len() < jobs.len() {
             return Err(Error::Stopped);
         }

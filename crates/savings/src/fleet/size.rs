@@ -78,11 +78,11 @@ pub struct SizedKind {
 }
 
 /// Finds it. The plan names kinds of servers (their numbers do not count), one traffic that ends, and
-/// what binds them; `tell` gets how many simulations of how many are done, and may stop it by `Break`.
+/// what binds them; `on_progress` gets how many simulations of how many are done, and may stop it by `Break`.
 pub fn run(
     plan: &Plan,
     electricity: &Electricity,
-    mut tell: impl FnMut(u64, u64) -> ControlFlow<()>,
+    mut on_progress: impl FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<SizeResult, Error> {
     let [traffic] = &plan.traffic[..] else {
         return Err(Error::Flags(
@@ -115,7 +115,7 @@ pub fn run(
             sampling: super::plan::Sampling { replications: 1, ..plan.sampling },
             ..pools.clone()
         };
-        let result = one.run(|done, _| tell(before + done, all as u64))?;
+        let result = one.run(|done, _| on_progress(before + done, all as u64))?;
         before += one.policies.len() as u64;
         rows.extend(result.rows.iter().cloned());
         simulated.get_or_insert(result);

@@ -155,11 +155,11 @@ fn it_ends_when_it_is_told_to() {
     let stop = nightwatt_clock::meter::Stop::new().unwrap();
     let mut seconds = 0;
     let theirs = stop.clone();
-    let mut tell = |_: &nightwatt_tcp::Second| {
+    let mut on_progress = |_: &nightwatt_tcp::Second| {
         seconds += 1;
         theirs.stop();
     };
-    let report = nightwatt_tcp::fetch(&plan, &stop, Some(&mut tell)).unwrap();
+    let report = nightwatt_tcp::fetch(&plan, &stop, Some(&mut on_progress)).unwrap();
     assert_eq!((report.ended, seconds), (Ended::Stopped, 1));
     assert_eq!(report.seconds[0].second, 0);
 }

@@ -23,7 +23,7 @@ fn looked_at(plan: &Plan) -> Option<String> {
     let stop = Stop::new().unwrap();
     let theirs = stop.clone();
     let mut seen = String::new();
-    let mut tell = |second: &nightwatt_tcp::Second| {
+    let mut on_progress = |second: &nightwatt_tcp::Second| {
         seen = ss(&format!("{side} = {port}")).unwrap();
         // All options are set by then.
         let sending = seen.lines().filter(|line| line.contains(" bytes_sent:")).count();
@@ -31,7 +31,7 @@ fn looked_at(plan: &Plan) -> Option<String> {
             theirs.stop();
         }
     };
-    fetch(plan, &stop, Some(&mut tell)).unwrap();
+    fetch(plan, &stop, Some(&mut on_progress)).unwrap();
     Some(seen)
 }
 

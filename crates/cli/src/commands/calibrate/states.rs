@@ -125,7 +125,7 @@ fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
     let mut progress = Progress::by_time(args.json);
     let (begun, lasts) = (clock.now().mono, options.plan.lasts());
     let mut told = None;
-    let tell = |drive: &Drive, now: Mono| {
+    let on_progress = |drive: &Drive, now: Mono| {
         let left = drive.left(now);
         let done = lasts.saturating_sub(left).as_secs();
         let what = || {
@@ -144,7 +144,7 @@ fn driven(args: &Args, config: &Path) -> Result<StatesFound, Failure> {
             let signal = signals.end().await;
             output::complain(&format!("{signal}: the machine is woken before this ends"));
         };
-        let found = states::drive::run(&options, &clock, stop, tell).await;
+        let found = states::drive::run(&options, &clock, stop, on_progress).await;
         found.map_err(|error| failed(&error))
     });
     progress.end();

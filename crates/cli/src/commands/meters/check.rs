@@ -37,13 +37,13 @@ pub(super) fn run(
     let stop = signals::stop_on_signals()?;
     let mut progress = Progress::by_time(args.json);
     let began = monotonic();
-    let tell = |left: Duration| {
+    let on_progress = |left: Duration| {
         let done = args.time.saturating_sub(left).as_secs();
         let elapsed = monotonic().since(began);
         let what = || format!("reading {} and {}", meter.name(), reference.name());
         progress.update(done, args.time.as_secs(), elapsed, Some(left), what);
     };
-    let report = meter_check::run(&options, &stop, tell);
+    let report = meter_check::run(&options, &stop, on_progress);
     progress.end();
     let report = report.map_err(|error| failed(&error))?;
     output::print_folded(&report, args.json, || text(&report), &report.warnings)?;

@@ -31,13 +31,13 @@ pub(super) fn run(args: &Args, meter: &MeterSpec) -> Result<ExitStatus, Failure>
     let stop = signals::stop_on_signals()?;
     let mut progress = Progress::by_time(args.json);
     let began = monotonic();
-    let tell = |left: Duration| {
+    let on_progress = |left: Duration| {
         let done = args.time.saturating_sub(left).as_secs();
         let elapsed = monotonic().since(began);
         let what = || format!("reading {}", meter.name());
         progress.update(done, args.time.as_secs(), elapsed, Some(left), what);
     };
-    let report = spectrum::run(&options, &stop, tell);
+    let report = spectrum::run(&options, &stop, on_progress);
     progress.end();
     let report = report.map_err(|error| super::check::failed(&error))?;
     output::print_folded(&report, args.json, || text(&report), &report.warnings)?;

@@ -154,10 +154,10 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         whole_file::can_write(path).map_err(|error| unwritten(path, &error))?;
     }
     let stop = signals::stop_on_signals()?;
-    let mut tell = |second: &Second| output::complain(&line(second));
-    let tell: Option<&mut dyn FnMut(&Second)> =
-        if args.found.json { None } else { Some(&mut tell) };
-    let report = nightwatt_tcp::fetch(&plan, &stop, tell).map_err(|error| failure(&error))?;
+    let mut on_progress = |second: &Second| output::complain(&line(second));
+    let on_progress: Option<&mut dyn FnMut(&Second)> =
+        if args.found.json { None } else { Some(&mut on_progress) };
+    let report = nightwatt_tcp::fetch(&plan, &stop, on_progress).map_err(|error| failure(&error))?;
     let written = match &args.found.rows {
         Some(path) => whole_file::write(path, nightwatt_tcp::csv(&report).as_bytes())
             .map_err(|error| unwritten(path, &error)),

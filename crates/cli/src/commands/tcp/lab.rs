@@ -180,7 +180,7 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
             figures::time(most)
         ));
     }
-    let (report, ended) = driven(runs, &clock, |stop, tell| study::run(&plan, stop, tell))?;
+    let (report, ended) = driven(runs, &clock, |stop, on_progress| study::run(&plan, stop, on_progress))?;
     // However the run ended, show the table of what was measured so far.
     if ended.is_ok()
         || report.scenarios.iter().any(|it| it.cells.iter().any(|it| !it.runs.is_empty()))

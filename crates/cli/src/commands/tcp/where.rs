@@ -58,14 +58,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let folded = args.folded.as_deref().map(|path| Output::open(Some(path)));
     let folded = folded.transpose().map_err(failed)?;
     let running = running()?;
-    let tell = |time| {
+    let on_progress = |time| {
         if !args.watch.json {
             let time = figures::time(time);
             output::complain(&format!("measuring the idle machine for {time}"));
         }
     };
     let report =
-        kernel_time::run(&options, &running, tell).map_err(|error| cannot_watch(&error))?;
+        kernel_time::run(&options, &running, on_progress).map_err(|error| cannot_watch(&error))?;
     output
         .write_report(&report, args.watch.json, &report.text(), &report.warnings)
         .map_err(failed)?;

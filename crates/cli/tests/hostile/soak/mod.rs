@@ -173,7 +173,7 @@ fn nothing_is_lost_and_nothing_is_doubled() {
     let (log, record) = (stage.gateway.read("access.log"), stage.gateway.read("served.log"));
     let reconciliation = Reconciliation::open(asked, &log, &record, events.clone());
     let summary = reconciliation.summary();
-    tell(&summary, &events, wakeups, (before, after));
+    print_summary(&summary, &events, wakeups, (before, after));
     println!("slowest: {:?}", reconciliation.slowest());
     let faults = reconciliation.faults();
     if !faults.is_empty() {
@@ -191,7 +191,7 @@ fn nothing_is_lost_and_nothing_is_doubled() {
     assert!(summary.contains_key("left") && !events.is_empty(), "nothing happened");
 }
 
-fn tell(
+fn print_summary(
     summary: &std::collections::BTreeMap<String, u64>,
     events: &[Event],
     wakeups: u64,

@@ -12,7 +12,7 @@ use nightwatt_load::generate::{
 };
 use nightwatt_policy::arrivals::Arrivals;
 
-use super::{Reply, ok, page, plan, rate, run, run_telling, serve};
+use super::{Reply, ok, page, plan, rate, run, run_with_progress, serve};
 
 #[test]
 fn a_stall_shows_in_every_request_that_was_due_meanwhile() {
@@ -38,7 +38,7 @@ fn a_stall_shows_in_every_request_that_was_due_meanwhile() {
     let tell = |sending: Sending| {
         let _ = tell.send(sending.due);
     };
-    let (report, samples) = run_telling(&one, &Stop::new().unwrap(), tell);
+    let (report, samples) = run_with_progress(&one, &Stop::new().unwrap(), tell);
     assert_eq!(report.requests.answered, 300);
     let stalled = *stalled.lock().unwrap();
     let first = &samples[STALLS as usize];

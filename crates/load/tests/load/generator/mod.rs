@@ -111,14 +111,14 @@ fn run(plan: &Plan) -> (LoadReport, Vec<Sample>) {
 }
 
 fn run_until(plan: &Plan, stop: &Stop) -> (LoadReport, Vec<Sample>) {
-    run_telling(plan, stop, |_| ())
+    run_with_progress(plan, stop, |_| ())
 }
 
 /// The same, and tells meanwhile how far it is.
-fn run_telling(plan: &Plan, stop: &Stop, tell: impl FnMut(Sending)) -> (LoadReport, Vec<Sample>) {
+fn run_with_progress(plan: &Plan, stop: &Stop, on_progress: impl FnMut(Sending)) -> (LoadReport, Vec<Sample>) {
     // Room for more batches than any test makes: they are read afterwards.
     let (sender, inbox) = mpsc::sync_channel(10_000);
-    let report = generate(plan, stop, Some(&sender), tell, |_| ()).unwrap();
+    let report = generate(plan, stop, Some(&sender), on_progress, |_| ()).unwrap();
     drop(sender);
     let mut samples: Vec<Sample> = inbox.iter().flatten().collect();
     samples.sort_by_key(|sample| sample.number);

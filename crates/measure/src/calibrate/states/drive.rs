@@ -53,7 +53,7 @@ pub async fn run(
     options: &DriveOptions,
     clock: &Clock,
     stop: impl Future<Output = ()>,
-    tell: impl FnMut(&Drive, Mono),
+    on_progress: impl FnMut(&Drive, Mono),
 ) -> Result<StatesFound, Error> {
     let context = Context {
         clock: clock.clone(),
@@ -76,7 +76,7 @@ pub async fn run(
     };
     let cannot = |source| Error::System { what: "start the meter's thread", source };
     let sampler = Sampler::start(vec![opened], Some(wish), sink).map_err(cannot)?;
-    let driven = drive(&*controller, &probe, options.plan.clone(), clock, stop, tell).await;
+    let driven = drive(&*controller, &probe, options.plan.clone(), clock, stop, on_progress).await;
     sampler.finish(monotonic());
     let readings = std::mem::replace(
         &mut *readings.lock().unwrap_or_else(PoisonError::into_inner),
@@ -127,7 +127,7 @@ pub async fn drive(
     plan: DrivePlan,
     clock: &Clock,
     stop: impl Future<Output = ()>,
-    mut tell: impl FnMut(&Drive, Mono),
+    mut on_progress: impl FnMut(&Drive, Mono),
 ) -> Driven {
     let mut drive = Drive::new(plan, clock.now().mono);
     let mut command: Option<Work<'_, ()>> = None;
@@ -137,7 +137,7 @@ pub async fn drive(
     loop {
         let asked = clock.now().mono;
         let next = drive.next(asked);
-        tell(&drive, asked);
+        on_progress(&drive, asked);
         let mut work: Pin<Box<dyn Future<Output = Option<bool>> + '_>> = match next {
             Next::Finished(ending) => return Driven { drive, ending, trouble },
             Next::Give(given) => {

@@ -79,12 +79,12 @@ impl Bench {
                     None => std::future::pending().await,
                 }
             };
-            let tell = |drive: &crate::pure::calibrate::states::drive::Drive, now| {
+            let on_progress = |drive: &crate::pure::calibrate::states::drive::Drive, now| {
                 if phase.borrow().0 != drive.phase() {
                     *phase.borrow_mut() = (drive.phase(), now);
                 }
             };
-            let driving = drive(&self.machine, &probe, plan, &self.clock, stop, tell);
+            let driving = drive(&self.machine, &probe, plan, &self.clock, stop, on_progress);
             tokio::select! {
                 driven = driving => driven,
                 () = self.measure(&phase, config) => unreachable!(),

@@ -126,8 +126,8 @@ pub struct Pass {
     pub rows: u64,
 }
 
-/// Aligns. `tell` is told now and then how far it is.
-pub fn align(options: &AlignOptions, mut tell: impl FnMut(Pass)) -> Result<Aligned, Error> {
+/// Aligns. `on_progress` gets now and then how far it is.
+pub fn align(options: &AlignOptions, mut on_progress: impl FnMut(Pass)) -> Result<Aligned, Error> {
     let stamps = Stamps::read(&options.stamps)?;
     let log = Columns::open(&options.log)?;
     let rate = options.rate.or_else(|| log.rate());
@@ -137,7 +137,7 @@ pub fn align(options: &AlignOptions, mut tell: impl FnMut(Pass)) -> Result<Align
     let output = options.output.as_deref().map(Output::create).transpose()?;
     let intervals = options.intervals.as_deref().map(Output::create).transpose()?;
     let passes = 1 + 2 * u32::from(options.levels.is_none()) + u32::from(output.is_some());
-    let mut reader = Reader { path: &options.log, column, pass: 0, passes, tell: &mut tell };
+    let mut reader = Reader { path: &options.log, column, pass: 0, passes, on_progress: &mut on_progress };
 
     let hysteresis = match options.levels {
         Some((low, high)) => Hysteresis::between(low, high),
@@ -245,7 +245,7 @@ struct Reader<'a> {
     column: usize,
     pass: u32,
     passes: u32,
-    tell: &'a mut dyn FnMut(Pass),
+    on_progress: &'a mut dyn FnMut(Pass),
 }
 
 impl Reader<'_> {
@@ -260,7 +260,7 @@ impl Reader<'_> {
         while let Some(row) = log.row()? {
             take(row)?;
             if rows % LOOK_EVERY == 0 {
-                (self.tell)(Pass { pass: self.pass, of: self.passes, rows });
+                (self.on_progress)(Pass { pass: self.pass, of: self.passes, rows });
             }
             rows += 1;
         }

@@ -60,11 +60,11 @@ pub struct Generated {
     pub latest_s: f64,
 }
 
-/// Drives the line until the time is over or the run is stopped. Calls `tell` for each toggle.
+/// Drives the line until the time is over or the run is stopped. Calls `on_progress` for each toggle.
 pub fn generate(
     options: &GenerateOptions,
     stop: &Stop,
-    tell: impl FnMut(&Toggle),
+    on_progress: impl FnMut(&Toggle),
 ) -> Result<Generated, Error> {
     let path = &options.output;
     let failed = |source| Error::NotWritten { path: path.clone(), source };
@@ -84,7 +84,7 @@ pub fn generate(
     let mut stamps = StampWriter::new(file, &meta).map_err(failed)?;
     let ends = options.time.map_or(Mono::NEVER, |time| now.mono + time);
     let plan = SyncPlan::new(meta.seed);
-    let ended = toggle(line.as_mut(), stop, plan, ends, &mut stamps, tell);
+    let ended = toggle(line.as_mut(), stop, plan, ends, &mut stamps, on_progress);
     if ended.is_err() {
         // As far as it still can be driven.
         let _ = line.set(false);
@@ -119,7 +119,7 @@ pub fn toggle<W: Write>(
     plan: SyncPlan,
     ends: Mono,
     stamps: &mut StampWriter<W>,
-    mut tell: impl FnMut(&Toggle),
+    mut on_progress: impl FnMut(&Toggle),
 ) -> Result<Generated, ToggleError> {
     let mut log = Log::default();
     let (mut due, mut high) = (timer.now(), false);
@@ -133,7 +133,7 @@ pub fn toggle<W: Write>(
         let toggle = stamped(line, timer, high).map_err(ToggleError::Line)?;
         stamps.write(&toggle).map_err(ToggleError::Stamps)?;
         log.add(&toggle, due);
-        tell(&toggle);
+        on_progress(&toggle);
     }
     if high {
         // The DAQ sees this one, too.
