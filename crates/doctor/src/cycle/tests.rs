@@ -47,7 +47,7 @@ impl Server {
         self.told.lock().unwrap().push(command);
     }
 
-    fn told(&self) -> Vec<&'static str> {
+    fn orders(&self) -> Vec<&'static str> {
         self.told.lock().unwrap().clone()
     }
 }
@@ -95,12 +95,12 @@ fn a_server_that_its_controller_knows_to_be_down_is_woken_first() {
     server.listener().take();
     let (failed, _) = try_out(&server, 1, LONG);
     assert!(failed.unwrap_err().to_string().contains("wake it by hand"));
-    assert!(server.told().is_empty(), "what may be under way is left alone");
+    assert!(server.orders().is_empty(), "what may be under way is left alone");
     server.state = Observed::Down;
     let (cycles, steps) = try_out(&server, 1, LONG);
     assert_eq!(cycles.unwrap().len(), 1);
     assert_eq!(steps[0], (0, Step::Waking));
-    assert_eq!(server.told(), ["wake", "nothing", "nothing", "nothing", "sleep", "wake"]);
+    assert_eq!(server.orders(), ["wake", "nothing", "nothing", "nothing", "sleep", "wake"]);
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_another_started_is_not_put_to_sleep() {
     server.state = Observed::Down;
     let (failed, _) = try_out(&server, 1, LONG);
     assert!(failed.unwrap_err().to_string().contains("did not start"));
-    assert!(server.told().is_empty());
+    assert!(server.orders().is_empty());
 }
 
 type Steps = Vec<(u32, Step)>;
@@ -139,7 +139,7 @@ fn a_server_is_put_to_sleep_and_woken_as_often_as_planned() {
     let cycles = cycles.unwrap();
     assert_eq!(cycles.len(), 2);
     let one = ["nothing", "nothing", "nothing", "sleep", "wake"];
-    assert_eq!(server.told(), [one, one].concat());
+    assert_eq!(server.orders(), [one, one].concat());
     let of = |number| [Step::Sleeping, Step::Resting, Step::Waking].map(|step| (number, step));
     assert_eq!(steps, [of(1), of(2)].concat());
     for cycle in cycles {
@@ -159,7 +159,7 @@ fn a_server_that_does_not_answer_is_told_nothing() {
     server.listener().take();
     let (tried, steps) = try_out(&server, 1, LONG);
     assert!(tried.unwrap_err().to_string().contains("does not answer its probe"));
-    assert_eq!((server.told(), steps), (Vec::new(), Vec::new()));
+    assert_eq!((server.orders(), steps), (Vec::new(), Vec::new()));
 }
 
 #[test]
@@ -168,5 +168,5 @@ fn a_server_that_will_not_sleep_is_told_to_wake() {
     // It never falls silent, so any timeout ends.
     let (tried, _) = try_out(&server, 3, Duration::from_millis(200));
     assert!(tried.unwrap_err().to_string().contains("did not stop answering"));
-    assert_eq!(server.told(), ["nothing", "nothing", "nothing", "sleep", "wake"]);
+    assert_eq!(server.orders(), ["nothing", "nothing", "nothing", "sleep", "wake"]);
 }

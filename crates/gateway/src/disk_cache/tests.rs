@@ -3,7 +3,7 @@
 mod kill;
 mod memory;
 mod power_cut;
-mod said;
+mod protocol;
 mod trouble;
 
 use std::io;

@@ -8,24 +8,24 @@ fn lines(stream: &[u8]) -> Vec<Line> {
     lines
 }
 
-const fn said(watts: f64, millis: u64) -> Line {
+const fn parsed(watts: f64, millis: u64) -> Line {
     Line { watts: Watts(watts), over: Duration::from_millis(millis) }
 }
 
 #[test]
 fn all_revisions_and_variants_are_understood() {
     for (line, expected) in [
-        ("#Energino,1,12.26,0.343,4.205,1,2000,21700,12,26", said(4.205, 2000)),
+        ("#Energino,1,12.26,0.343,4.205,1,2000,21700,12,26", parsed(4.205, 2000)),
         // Revision 0 has no errors.
-        ("#Energino,0,12.26,0.343,4.205,1,2000,21700", said(4.205, 2000)),
+        ("#Energino,0,12.26,0.343,4.205,1,2000,21700", parsed(4.205, 2000)),
         // 12 fields: errors, and a battery.
-        ("#EnerginoAbs,1,12.26,0.3,3.678,0,200,2170,12,26,87.5,12", said(3.678, 200)),
+        ("#EnerginoAbs,1,12.26,0.3,3.678,0,200,2170,12,26,87.5,12", parsed(3.678, 200)),
         // 14 fields: no errors, but addresses.
         (
             "#EnerginoEthernet,1,11.9,0.1,1.19,0,2000,9,10.0.0.7,80,216.52.233.121,80,0,-",
-            said(1.19, 2000),
+            parsed(1.19, 2000),
         ),
-        ("#EnerginoPOE,0,47.9,0.1,-0.02,0,2000,9,12,26,0,http://x/feeds/,-\r", said(-0.02, 2000)),
+        ("#EnerginoPOE,0,47.9,0.1,-0.02,0,2000,9,12,26,0,http://x/feeds/,-\r", parsed(-0.02, 2000)),
     ] {
         assert_eq!(lines(format!("{line}\n").as_bytes()), [expected], "{line}");
     }
@@ -36,7 +36,7 @@ fn settings_garbage_and_half_lines_are_left_out() {
     let good = "#Energino,1,12.26,0.343,4.205,1,2000,21700,12,26\n";
     let stream =
         format!("5,1,2000,3\n@0,100,10,2500,185,2000\n#Energino,1,12.2{good}\0\u{1}#,,\n{good}");
-    assert_eq!(lines(stream.as_bytes()), [said(4.205, 2000), said(4.205, 2000)]);
+    assert_eq!(lines(stream.as_bytes()), [parsed(4.205, 2000), parsed(4.205, 2000)]);
     for wrong in [
         "#Watts,1,12.26,0.343,4.205,1,2000,21700",
         "#Energino,x,12.26,0.343,4.205,1,2000,21700",

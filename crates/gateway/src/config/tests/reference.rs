@@ -26,7 +26,7 @@ type Place = Vec<(String, bool)>;
 type Key = (usize, String);
 
 /// What the configuration says when it gets this value there.
-fn said(place: &[(String, bool)], value: &str) -> Option<String> {
+fn complaint(place: &[(String, bool)], value: &str) -> Option<String> {
     let file = place.iter().rev().fold(value.to_owned(), |value, (key, is_list)| {
         if *is_list { format!("{{ {key} = [{value}] }}") } else { format!("{{ {key} = {value} }}") }
     });
@@ -37,7 +37,7 @@ fn said(place: &[(String, bool)], value: &str) -> Option<String> {
 
 /// What it would have expected there instead of `nonsense`, if it says so.
 fn expected(place: &[(String, bool)], value: &str) -> Option<BTreeSet<String>> {
-    let said = said(place, value)?;
+    let said = complaint(place, value)?;
     if said == "missing field `driver`" {
         return Some(METER.map(str::to_owned).into());
     }

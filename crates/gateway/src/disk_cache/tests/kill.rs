@@ -6,7 +6,7 @@ use std::iter;
 use std::process::{Command, Stdio};
 
 use super::super::storage::Folder;
-use super::said::{BOUNDS, Known, PATHS, Tally, all_whole, at_risk, body, there, whole};
+use super::protocol::{BOUNDS, Known, PATHS, Tally, all_whole, at_risk, body, there, whole};
 use super::*;
 
 /// Says to the child where to write.
@@ -18,7 +18,7 @@ const LIFE: &str = "NIGHTWATT_TEST_LIFE";
 /// A file with all that those have said that have written to one disk.
 const SAID: &str = "NIGHTWATT_TEST_SAID";
 
-fn say(verb: &str, numbers: &[u64]) {
+fn report(verb: &str, numbers: &[u64]) {
     let numbers = numbers.iter().map(u64::to_string);
     println!("said {}", iter::once(verb.to_owned()).chain(numbers).collect::<Vec<_>>().join(" "));
     // Over a serial line: what is said first is heard before what comes next is done.
@@ -33,30 +33,30 @@ fn the_process_that_is_cut_off() {
     let folder = Folder::open(folder.as_ref()).unwrap();
     let mut dice = Dice(life);
     let (mut log, found) = Log::open(folder, BOUNDS, dice.next(), &|| false).unwrap();
-    say("found", &[&[found.torn][..], &all_whole(&log)].concat());
+    report("found", &[&[found.torn][..], &all_whole(&log)].concat());
     for round in life << 20.. {
         let (path, before) = (dice.below(PATHS), there(&log));
         match dice.below(500) {
             0 => {
                 // All of them at once.
-                say("forget", &[&[path][..], &(0..PATHS).collect::<Vec<_>>()].concat());
+                report("forget", &[&[path][..], &(0..PATHS).collect::<Vec<_>>()].concat());
                 log.clear_but(NO_DAY).unwrap();
             }
             1..100 => {
-                say("forget", &[&[path][..], &at_risk(&log)].concat());
+                report("forget", &[&[path][..], &at_risk(&log)].concat());
                 forget(&mut log, &path.to_string());
             }
             chance => {
                 // One in five is confirmed, if it is there.
                 let known = (chance < 200).then(|| whole(&log, path)).flatten();
                 let (round, body) = known.unwrap_or_else(|| (round, body(path, round)));
-                say("write", &[&[path, round][..], &at_risk(&log)].concat());
+                report("write", &[&[path, round][..], &at_risk(&log)].concat());
                 put(&mut log, path, &body);
             }
         }
         let after = there(&log);
         let gone = before.into_iter().filter(|it| *it != path && !after.contains(it));
-        say("done", &gone.collect::<Vec<_>>());
+        report("done", &gone.collect::<Vec<_>>());
     }
 }
 

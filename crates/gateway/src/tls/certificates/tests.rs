@@ -203,7 +203,7 @@ fn on_day(days: i64) -> Now {
 }
 
 /// Whether clients refuse the only one, whether its renewal failed, and what is said.
-fn told(certificates: &Certificates, days: i64) -> (bool, bool, String) {
+fn state_after(certificates: &Certificates, days: i64) -> (bool, bool, String) {
     let it = certificates.status(on_day(days).wall).remove(0);
     (it.is_faulty, it.renewal_failed, it.problem.unwrap_or_default())
 }
@@ -216,18 +216,18 @@ fn a_renewal_that_fails_is_told_apart_from_what_clients_refuse() {
     let config = to_be_given(&path, &["Blog.example"]);
     let all = std::slice::from_ref(&config);
     let certificates = Certificates::load(all, &provider(), on_day(0)).unwrap();
-    assert_eq!(told(&certificates, 0), (false, false, String::new()));
+    assert_eq!(state_after(&certificates, 0), (false, false, String::new()));
     assert_eq!(certificates.status(on_day(0).wall)[0].kind, "acme");
     certificates.note(&config, Some("why".to_owned()));
-    assert_eq!(told(&certificates, 0), (false, true, "why".to_owned()));
+    assert_eq!(state_after(&certificates, 0), (false, true, "why".to_owned()));
     let both = "it expired on Tue, 01 Dec 2026 00:00:00 GMT; why".to_owned();
-    assert_eq!(told(&certificates, 8), (true, true, both));
+    assert_eq!(state_after(&certificates, 8), (true, true, both));
     certificates.note(&config, None);
-    assert_eq!(told(&certificates, 0), (false, false, String::new()));
+    assert_eq!(state_after(&certificates, 0), (false, false, String::new()));
     // Nor does a file that cannot be used change what clients get.
     fs::write(&path, "nothing").unwrap();
     certificates.look_now(on_day(0));
-    let (is_faulty, renewal_failed, why) = told(&certificates, 0);
+    let (is_faulty, renewal_failed, why) = state_after(&certificates, 0);
     assert_eq!((is_faulty, renewal_failed), (false, true));
     assert!(why.starts_with("there is no certificate in"), "{why}");
 }
@@ -239,10 +239,10 @@ fn what_stands_in_is_refused_by_clients_unless_it_is_vouched_for_with_all_the_na
     let of = |names: &[&str]| {
         let all = [to_be_given(&path, names)];
         let certificates = Certificates::load(&all, &provider(), on_day(0)).unwrap();
-        let (is_faulty, renewal_failed, _) = told(&certificates, 0);
+        let (is_faulty, renewal_failed, _) = state_after(&certificates, 0);
         assert_eq!(certificates.status(on_day(0).wall)[0].kind, "stand-in");
         certificates.note(&all[0], Some("why".to_owned()));
-        assert!(told(&certificates, 0).1, "its authority has refused it");
+        assert!(state_after(&certificates, 0).1, "its authority has refused it");
         (is_faulty, renewal_failed)
     };
     assert_eq!(of(&["blog.example"]), (true, false), "nobody vouches for what is made here");

@@ -1,4 +1,4 @@
-//! What a process says that writes until it is cut off, and what the disk may have after that: the same
+//! What a process reports that writes until it is cut off, and what the disk may have after that: the same
 //! for one that is killed and for one whose machine is.
 //!
 //! ```text
