@@ -1,8 +1,8 @@
 //! The claims as a report, with ours beside theirs in pictures.
 
 use nightwatt_report::{
-    Axis, Block, Chart, Document, KeyFigure, SeriesKind, Note, Origin, Scale, Section, Series, Table,
-    Text,
+    Axis, Block, Chart, Document, KeyFigure, Note, Origin, Scale, Section, Series, SeriesKind,
+    Table, Text,
 };
 
 use super::{Answered, Figure, Reproduction, Verdict};

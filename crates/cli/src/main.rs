@@ -16,16 +16,16 @@ mod help;
 mod logging;
 mod negative_number;
 mod old_spellings;
+mod order_and_wait;
 mod output;
 mod progress;
-mod order_and_wait;
 mod report_file;
 mod report_pages;
 mod service_manager;
 mod signals;
 mod unknown_option;
-mod whole_file;
 mod values;
+mod whole_file;
 
 use std::env;
 use std::process::ExitCode;

@@ -70,8 +70,7 @@ pub(crate) fn order_and_wait(
     loop {
         let status = control::status(&site.gateway)?;
         let look = Look::at(&status, site.site.as_deref());
-        let look =
-            look.ok_or_else(|| Failure::new("the gateway has no such server any more"))?;
+        let look = look.ok_or_else(|| Failure::new("the gateway has no such server any more"))?;
         let elapsed = clock.now().mono.since(began);
         if look.is(wanted) {
             let (name, time) = (&look.name, figures::time(elapsed));

@@ -76,7 +76,9 @@ impl ServiceManager {
     /// The service reads its configuration again; [`ready`](Self::ready) ends that.
     pub(crate) fn reloading(&self) {
         let now = monotonic().0.as_micros();
-        self.notify(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reading the configuration"));
+        self.notify(&format!(
+            "RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reading the configuration"
+        ));
     }
 
     /// The service is alive: notifies the watchdog.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use nightwatt_meters::recording;
-use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series};
+use nightwatt_report::{Axis, Chart, Scale, Series, SeriesKind};
 
 use super::figures::{PER_OPERATION, POWER, RATE};
 use super::metering::POWER_FILE;
@@ -149,7 +149,8 @@ impl Report {
                 let path = folder.join("runs").join(format!("{:04}", run.number)).join(POWER_FILE);
                 let points = trace(&path, &self.energy.channels);
                 if points.len() > 1 {
-                    chart = chart.series(Series::new(name.as_str(), SeriesKind::Line).points(points));
+                    chart =
+                        chart.series(Series::new(name.as_str(), SeriesKind::Line).points(points));
                     seen.push(name);
                 }
             }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use nightwatt_energy::stats::ratio::Ratio;
 use nightwatt_energy::stats::sequential::StopRule;
-use nightwatt_report::{Axis, Block, Chart, SeriesKind, Scale, Section, Series, Text};
+use nightwatt_report::{Axis, Block, Chart, Scale, Section, Series, SeriesKind, Text};
 
 use super::figures::{PER_OPERATION, POWER};
 use super::plan::{Cell, FactorKind, Plan};
@@ -146,7 +146,11 @@ fn chart(workload: &str, its: &[&Consolidation]) -> Chart {
         match series.iter_mut().find(|it| it.name == name) {
             Some(bars) => *bars = bars.clone().between(x, 100.0 * it.share, interval),
             None => {
-                series.push(Series::new(name, SeriesKind::Bar).between(x, 100.0 * it.share, interval));
+                series.push(Series::new(name, SeriesKind::Bar).between(
+                    x,
+                    100.0 * it.share,
+                    interval,
+                ));
             }
         }
     }

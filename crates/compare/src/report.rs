@@ -21,7 +21,8 @@ pub fn report(plan: &Plan, runs: &[RunRecord]) -> Result<Report, Error> {
     let doubted = busy::doubt(&mut answers, plan, runs);
     let comparisons = answers.comparisons.iter().map(|comparison| {
         let of_it = |run: &&RunRecord| {
-            plan.name_of_comparison(&plan.cells[run.cell]) == comparison.name && run.failed.is_none()
+            plan.name_of_comparison(&plan.cells[run.cell]) == comparison.name
+                && run.failed.is_none()
         };
         let main = runs.iter().find(of_it).and_then(|run| figures::main_name(plan, run));
         let figures = runs.iter().filter(of_it).flat_map(|run| &run.figures);

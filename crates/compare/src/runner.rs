@@ -65,7 +65,10 @@ pub trait Runs {
 }
 
 /// Makes all runs of an experiment, and keeps each in the store before the next one begins.
-pub fn drive(runs: &mut impl Runs, on_progress: &mut dyn FnMut(&RunProgress<'_>)) -> Result<(), Error> {
+pub fn drive(
+    runs: &mut impl Runs,
+    on_progress: &mut dyn FnMut(&RunProgress<'_>),
+) -> Result<(), Error> {
     let mut failed = None;
     // Wall-clock time of what was done in this session, and runs in it.
     let mut spent = (Duration::ZERO, 0_u32);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nightwatt_energy::stats::bootstrap;
-use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series, Table};
+use nightwatt_report::{Axis, Chart, Scale, Series, SeriesKind, Table};
 
 use super::plan::Plan;
 use super::record::RunRecord;

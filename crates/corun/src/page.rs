@@ -4,8 +4,8 @@ use nightwatt_compare::{Failed, percent};
 use nightwatt_energy::stats::equivalence::Verdict;
 use nightwatt_report::figures::significant;
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, KeyFigure, SeriesKind, Note, Origin, Rows, Scale,
-    Section, Series, Table, Text, grouped,
+    Axis, Block, Cell, Chart, Column, Document, KeyFigure, Note, Origin, Rows, Scale, Section,
+    Series, SeriesKind, Table, Text, grouped,
 };
 
 use crate::pure::answers::{GroupAnswer, Grouping, Judged, Mean};

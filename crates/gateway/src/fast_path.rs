@@ -547,12 +547,7 @@ impl Service for Client {
 
     fn resume(&mut self, request: Request<Incoming>, pass: Box<Pass>) -> Self::Answering {
         let (serving, admitted) = pass.into_admitted();
-        self.marking_the_last(slow_path::resume(
-            serving,
-            self.peer.clone(),
-            request,
-            admitted,
-        ))
+        self.marking_the_last(slow_path::resume(serving, self.peer.clone(), request, admitted))
     }
 
     fn answer(&mut self, request: Request<Incoming>) -> Self::Answering {

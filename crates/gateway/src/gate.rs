@@ -222,7 +222,8 @@ async fn handle(
     let now = serving.clock.now();
     // These admit no request: only their site matters, not their client.
     let spoken = spoken_for(&serving, peer, &parts);
-    let facts = Facts::with_spoken_for(Peer::plain(peer), true, spoken, &parts, now, Supervisor::next_id());
+    let facts =
+        Facts::with_spoken_for(Peer::plain(peer), true, spoken, &parts, now, Supervisor::next_id());
     let site = serving.site_of(&question::host(&parts)).map(|index| &serving.sites[index]);
     match (site, path) {
         (None, _) => answers::sentence(StatusCode::MISDIRECTED_REQUEST, question::NO_SITE),
@@ -267,7 +268,8 @@ async fn ask(
     };
     let (now, number) = (serving.clock.now(), Supervisor::next_id());
     let spoken = spoken_for(serving, peer, &told);
-    let facts = Arc::new(Facts::with_spoken_for(Peer::plain(peer), true, spoken, &told, now, number));
+    let facts =
+        Arc::new(Facts::with_spoken_for(Peer::plain(peer), true, spoken, &told, now, number));
     let index = serving.site_of(&facts.host());
     let (how, verdict) = match index {
         None => {

@@ -447,18 +447,21 @@ fn each_phase_has_its_time() {
 
 #[test]
 fn a_head_that_comes_drop_by_drop_has_no_more_time() {
-    play(Limits { head_timeout: Duration::from_millis(200), ..long_timeouts() }, async |mut house| {
-        house.say("GET /quick/1 HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nA: ").await;
-        house.until("q").await;
-        let clock = Clock::real();
-        // As often as it likes: it never comes to an end, yet something always comes.
-        while house.client.write_all(b"a").await.is_ok()
-            && house.seen.refused.lock().unwrap().is_empty()
-        {
-            clock.sleep(Duration::from_millis(5)).await;
-        }
-        assert_eq!(*house.seen.refused.lock().unwrap(), [Refusal::TimedOut]);
-    });
+    play(
+        Limits { head_timeout: Duration::from_millis(200), ..long_timeouts() },
+        async |mut house| {
+            house.say("GET /quick/1 HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\nA: ").await;
+            house.until("q").await;
+            let clock = Clock::real();
+            // As often as it likes: it never comes to an end, yet something always comes.
+            while house.client.write_all(b"a").await.is_ok()
+                && house.seen.refused.lock().unwrap().is_empty()
+            {
+                clock.sleep(Duration::from_millis(5)).await;
+            }
+            assert_eq!(*house.seen.refused.lock().unwrap(), [Refusal::TimedOut]);
+        },
+    );
 }
 
 #[test]

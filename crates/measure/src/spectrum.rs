@@ -227,7 +227,8 @@ pub fn run(
         let (about, channel) =
             (opened.interval(options.interval), opened.channels()[place].clone());
         let SpectrumOptions { time, interval, .. } = *options;
-        let mut read = live::collect(vec![opened], &[(0, place)], time, interval, stop, on_progress)?;
+        let mut read =
+            live::collect(vec![opened], &[(0, place)], time, interval, stop, on_progress)?;
         let series = read.series.pop();
         let series = series.ok_or_else(|| Error::SaidNothing { meter: channel.name.clone() })?;
         if series.dropped > 0 {

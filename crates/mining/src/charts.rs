@@ -2,7 +2,7 @@
 //! power of the network.
 
 use crate::pure::HashesPerJoule;
-use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series};
+use nightwatt_report::{Axis, Chart, Scale, Series, SeriesKind};
 
 use super::band::{BAND_GW, EFFICIENCIES};
 use super::history::Point;
@@ -29,7 +29,8 @@ fn line(
             last = None;
         }
         // What holds until the next change needs a point only there.
-        if kind == SeriesKind::Step && y.is_some() && y.map(f64::to_bits) == last.map(f64::to_bits) {
+        if kind == SeriesKind::Step && y.is_some() && y.map(f64::to_bits) == last.map(f64::to_bits)
+        {
             continue;
         }
         if y.is_some() || last.is_some() {
@@ -91,7 +92,9 @@ impl Mining {
         ));
         let priced = line("price", SeriesKind::Line, &self.history, |it| it.price);
         self.devices.iter().fold(chart.series(priced), |chart, row| {
-            chart.series(line(&row.device.name, SeriesKind::Step, &self.history, |it| self.cost(row, it)))
+            chart.series(line(&row.device.name, SeriesKind::Step, &self.history, |it| {
+                self.cost(row, it)
+            }))
         })
     }
 
@@ -129,8 +132,9 @@ impl Mining {
                 .filter(|row| row.device.since.as_ref().is_some_and(|it| it.year() <= year));
             there.map(|row| row.mhash_j).max_by(f64::total_cmp)
         };
-        let of_devices =
-            line("best device of the year", SeriesKind::Step, &self.history, |it| power(best(it)?, it));
+        let of_devices = line("best device of the year", SeriesKind::Step, &self.history, |it| {
+            power(best(it)?, it)
+        });
         let mut chart = chart.series(of_devices);
         if !self.bands.is_empty() {
             // Lines upwards are the days on which the bounds enter and leave it.

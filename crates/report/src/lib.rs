@@ -34,7 +34,7 @@ mod table;
 mod text;
 
 pub use anonymise::{Addresses, KEY_BYTES, without_query};
-pub use chart::{Axis, Chart, SeriesKind, Point, Reference, Scale, Series};
+pub use chart::{Axis, Chart, Point, Reference, Scale, Series, SeriesKind};
 pub use document::{Block, Document, KeyFigure, Note, Origin, Section, Text};
 pub use escape::escaped;
 pub use figures::grouped;

@@ -8,9 +8,9 @@ use nightwatt_policy::admission::ClientClass;
 
 pub use crate::classifier_config::ClassifierConfig;
 pub use crate::client_key::ClientKey;
+use crate::client_state::{Client, Marks, Recent, within};
 pub use crate::facts::{ClientFacts, Fetch};
 use crate::login_attempts::{Guesses, Reply};
-use crate::client_state::{Client, Marks, Recent, within};
 use crate::rule::Rule;
 use crate::scanner_paths::Existing;
 use crate::traits::{AgentMemo, Rules, Traits};

@@ -2,8 +2,8 @@
 
 use nightwatt_energy::time::Wall;
 
-use crate::clf_time;
 use crate::clf;
+use crate::clf_time;
 use crate::client::{self, ClientFrom};
 use crate::record::{Escapes, Reason};
 use crate::spans::{self, Span, Spans};

@@ -116,7 +116,11 @@ fn every_format_is_told_by_its_lines() {
         assert_eq!(format_of(format!("{far}{log}").as_bytes()), Some(format), "far behind rubbish");
         assert_eq!(format_of(log.replace('\n', "\r\n").as_bytes()), Some(format), "with \\r");
         let long = "x".repeat(MAX_LINE + 1);
-        assert_eq!(format_of(format!("{long}\n{log}").as_bytes()), Some(format), "behind a long line");
+        assert_eq!(
+            format_of(format!("{long}\n{log}").as_bytes()),
+            Some(format),
+            "behind a long line"
+        );
     }
     // Too long to be parsed, so it tells nothing.
     let long = logs()[0].1.lines().next().unwrap().replace("GET /", &"GET /".repeat(MAX_LINE));

@@ -9,8 +9,8 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::clf_time;
 use crate::clf::{is_method, is_protocol};
+use crate::clf_time;
 use crate::client::{self, ClientFrom};
 use crate::formats::Format;
 use crate::record::{Escapes, Reason};

@@ -9,12 +9,13 @@
 
 pub mod address;
 pub mod arrival;
-mod clf_time;
 pub mod classifier;
 mod classifier_config;
 pub mod clf;
+mod clf_time;
 pub mod client;
 mod client_key;
+mod client_state;
 pub mod container;
 pub mod counts;
 pub mod crawlers;
@@ -30,7 +31,6 @@ mod hash;
 mod json;
 pub mod line_parser;
 mod login_attempts;
-mod client_state;
 mod objects;
 pub mod per_second;
 pub mod reader;

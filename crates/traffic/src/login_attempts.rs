@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
 
-use crate::hash;
 use crate::client_state::{Recent, within};
+use crate::hash;
 
 /// Failures in a row after which further attempts are guesses: a typo is corrected by then.
 const FAILURES: u32 = 3;

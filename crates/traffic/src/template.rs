@@ -10,8 +10,8 @@ use std::sync::Arc;
 use memchr::{memchr2, memmem};
 use nightwatt_energy::time::Wall;
 
-use crate::clf_time;
 use crate::clf::Memo;
+use crate::clf_time;
 use crate::error::Error;
 use crate::fields::{Found, Kind, Manner};
 use crate::record::{Escapes, Reason};

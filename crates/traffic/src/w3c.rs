@@ -8,8 +8,8 @@ use std::sync::Arc;
 use memchr::{memchr, memmem};
 use nightwatt_energy::time::Wall;
 
-use crate::clf_time;
 use crate::clf::{is_method, is_protocol};
+use crate::clf_time;
 use crate::client::{self, ClientFrom};
 use crate::record::{Escapes, Reason};
 use crate::spans::{self, Span, Spans};
@@ -132,8 +132,10 @@ impl Header {
         let client = client::of(text(Kind::Client), chain, from).ok_or(Reason::Client)?;
         let client = Span::within(line, client);
         let status = given(Kind::Status).filter(|span| span.of(line).len() == 3);
-        let status = status.and_then(|span| clf_time::number(span.of(line))).ok_or(Reason::Status)?;
-        let bytes = given(Kind::Bytes).map(|span| clf_time::number(span.of(line)).ok_or(Reason::Size));
+        let status =
+            status.and_then(|span| clf_time::number(span.of(line))).ok_or(Reason::Status)?;
+        let bytes =
+            given(Kind::Bytes).map(|span| clf_time::number(span.of(line)).ok_or(Reason::Size));
         let method = given(Kind::Method).filter(|span| is_method(span.of(line)));
         let has_none = || !self.fields.contains(&Kind::Method);
         let method = method.or_else(|| has_none().then(Span::default));

@@ -43,9 +43,14 @@ mod tests {
             inhibitions("echo; echo a backup runs; exit 1", long),
             Ok(vec!["/bin/sh: a backup runs".to_owned()])
         );
-        assert_eq!(inhibitions("echo oops >&2; exit 3", long), Ok(vec!["/bin/sh: oops".to_owned()]));
+        assert_eq!(
+            inhibitions("echo oops >&2; exit 3", long),
+            Ok(vec!["/bin/sh: oops".to_owned()])
+        );
         assert!(
-            inhibitions("sleep 1000", Duration::from_millis(50)).unwrap_err().contains("not done after")
+            inhibitions("sleep 1000", Duration::from_millis(50))
+                .unwrap_err()
+                .contains("not done after")
         );
         // A process that it leaves in the background does not delay the result.
         assert_eq!(inhibitions("sleep 1000 & exit 0", long), Ok(vec![]));

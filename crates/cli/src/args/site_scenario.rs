@@ -152,11 +152,11 @@ impl SiteScenario {
         match rest {
             [] => Ok(first.clone()),
             rest if rest.iter().all(is_same) => Ok(Self { site: None, ..first.clone() }),
-            _ => Err(Failure::new(
-                "the sites of this configuration differ in watts, SLA or policy",
-            )
-            .hint(format!("choose the one that the log is of: `--site {}`", names(&sites)))
-            .into_usage()),
+            _ => {
+                Err(Failure::new("the sites of this configuration differ in watts, SLA or policy")
+                    .hint(format!("choose the one that the log is of: `--site {}`", names(&sites)))
+                    .into_usage())
+            }
         }
     }
 

@@ -214,7 +214,11 @@ fn obey(args: &AgentConfigArgs, log: &LogArgs, json: bool) -> Result<ExitStatus,
         if json {
             output::print_json(&json!({"schema": 1, "listen": addresses, "proxies": names}))?;
         } else {
-            output::print(&format!("obeys {} on {} (UDP)", names.join(", "), addresses.join(", ")))?;
+            output::print(&format!(
+                "obeys {} on {} (UDP)",
+                names.join(", "),
+                addresses.join(", ")
+            ))?;
         }
         let stop = async {
             let signal = signals.end().await;

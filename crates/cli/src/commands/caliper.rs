@@ -198,10 +198,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
 fn sections(args: &Args) -> Result<Vec<SectionSpec>, Failure> {
     if args.start.len() != args.end.len() {
         let (starts, ends) = (args.start.len(), args.end.len());
-        return Err(Failure::new(format!(
-            "{starts} --start and {ends} --end do not make pairs"
-        ))
-        .hint("the n-th --start and the n-th --end belong together"));
+        return Err(Failure::new(format!("{starts} --start and {ends} --end do not make pairs"))
+            .hint("the n-th --start and the n-th --end belong together"));
     }
     let point = |text: &String| {
         text.parse()

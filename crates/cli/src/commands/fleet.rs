@@ -269,11 +269,9 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
             alone(path, &args.server.given())?;
             let mut plan = read(path)?;
             if plan.pools.iter().any(|pool| pool.settings.kinds.len() > 1) {
-                return Err(Failure::new(
-                    "kinds that are `together` in one pool cannot be sized",
-                )
-                .into_usage()
-                .hint("take `together` out of the plan: each kind is then a pool of its own"));
+                return Err(Failure::new("kinds that are `together` in one pool cannot be sized")
+                    .into_usage()
+                    .hint("take `together` out of the plan: each kind is then a pool of its own"));
             }
             let copies = Copies { copies: args.copies.copies.unwrap_or(1), days: args.copies.days };
             let traffic = of_logs(&args.logs, &args.copies.reading.reading(), copies);
@@ -281,7 +279,9 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
             plan
         }
     };
-    let mut result = with_progress(args.json, |on_progress| size::run(&plan, &electricity, to_the_end(on_progress)))?;
+    let mut result = with_progress(args.json, |on_progress| {
+        size::run(&plan, &electricity, to_the_end(on_progress))
+    })?;
     if args.plan.is_none() {
         result.assumed = assumed(&args.server);
     }
@@ -323,7 +323,8 @@ fn fit_points(args: &FleetFitArgs) -> Result<ExitStatus, Failure> {
 }
 
 fn compare(args: &FleetPublishedArgs) -> Result<ExitStatus, Failure> {
-    let comparison = with_progress(args.json, |on_progress| pools::run(args.arrivals, on_progress))?;
+    let comparison =
+        with_progress(args.json, |on_progress| pools::run(args.arrivals, on_progress))?;
     output::print_result(&comparison, args.json, || comparison.text(), &[])?;
     Ok(ExitStatus::Success)
 }

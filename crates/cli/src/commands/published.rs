@@ -14,8 +14,8 @@ use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
 use crate::report_pages;
-use crate::whole_file;
 use crate::values;
+use crate::whole_file;
 
 /// Run the published comparison of five configurations over a log
 #[derive(Debug, clap::Args)]

@@ -169,9 +169,8 @@ fn read(args: &Args) -> Result<(Vec<Arrival>, Counts), Failure> {
     let counts = reader.counts().clone();
     if requests.is_empty() {
         let lines = counted(counts.lines, "line");
-        let mut failure =
-            Failure::new(format!("no request in {lines} of {}", args.log.display()))
-                .hint("is it an access log?");
+        let mut failure = Failure::new(format!("no request in {lines} of {}", args.log.display()))
+            .hint("is it an access log?");
         if let Some(sample) = counts.malformed_samples.first() {
             let why = reading.explain(&sample.excerpt);
             let why = why.unwrap_or_else(|| sample.reason.to_string());

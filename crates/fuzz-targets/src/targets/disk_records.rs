@@ -6,7 +6,7 @@ mod memory;
 
 use bytes::Bytes;
 use nightwatt_gateway::disk_cache::log::{Bounds, Log, New};
-use nightwatt_gateway::disk_cache::record::{Content, Day, RecordKind, Name, body_sum};
+use nightwatt_gateway::disk_cache::record::{Content, Day, Name, RecordKind, body_sum};
 use nightwatt_gateway::disk_cache::storage::Storage;
 
 use self::memory::Memory;

@@ -1,8 +1,8 @@
 //! Pages and CSV of any text: nothing in it becomes markup, ends a script, or leaves its field.
 
 use nightwatt_report::{
-    Axis, Block, Chart, Column, Document, KeyFigure, SeriesKind, Note, Origin, Scale, Section, Series,
-    Table, Text, without_query,
+    Axis, Block, Chart, Column, Document, KeyFigure, Note, Origin, Scale, Section, Series,
+    SeriesKind, Table, Text, without_query,
 };
 
 use crate::typed;

@@ -13,8 +13,8 @@ pub use crate::config::DiskBounds as Bounds;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Content, Day, HEAD, Head, RecordKind, Meta, Name, PAGE, RecordPlace, body_sum, head_and_meta,
-    segment_head,
+    Body, Content, Day, HEAD, Head, Meta, Name, PAGE, RecordKind, RecordPlace, body_sum,
+    head_and_meta, segment_head,
 };
 use super::scan::{Found, scan};
 use super::storage::Storage;
@@ -240,8 +240,9 @@ impl<S: Storage> Log<S> {
 
     /// Records what was written on a day. Returns the bytes written.
     pub fn note(&mut self, day: Day) -> io::Result<u64> {
-        let noted =
-            self.write_record_with_room(&Content::Day(day)).and_then(|bytes| Ok(bytes + self.sync()?));
+        let noted = self
+            .write_record_with_room(&Content::Day(day))
+            .and_then(|bytes| Ok(bytes + self.sync()?));
         noted.inspect_err(|_| self.current = None)
     }
 

@@ -10,8 +10,8 @@ use std::io;
 
 use super::index::{Index, Segment, Spot, Variant};
 use super::record::{
-    Body, Content, Day, HEAD, Head, RecordKind, MAGIC, MAGIC_AT, Name, PAGE, SEGMENT_HEAD, is_earlier,
-    salt_of,
+    Body, Content, Day, HEAD, Head, MAGIC, MAGIC_AT, Name, PAGE, RecordKind, SEGMENT_HEAD,
+    is_earlier, salt_of,
 };
 use super::storage::Storage;
 

@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, EXPIRES};
 use nightwatt_httpcache::ResponseDirectives;
 use serde::{Deserialize, Serialize};
 
-use super::record::{Content, HEAD, Head, RecordKind, Meta, PAGE, SEGMENT_HEAD, is_earlier};
+use super::record::{Content, HEAD, Head, Meta, PAGE, RecordKind, SEGMENT_HEAD, is_earlier};
 use super::storage::files_of;
 
 /// File in the folder of the cache: counts of what an earlier version had stored.

@@ -323,10 +323,8 @@ mod tests {
     #[test]
     fn an_sla_is_broken_by_a_share_of_enough_requests_for_a_quarter_of_an_hour() {
         let mut watch = Watch::default();
-        let sla = |requests, delayed| ServerSeen {
-            sla: Some(((requests, delayed), 0.1)),
-            ..server()
-        };
+        let sla =
+            |requests, delayed| ServerSeen { sla: Some(((requests, delayed), 0.1)), ..server() };
         // Of 19 all; then 10 of 100, which is allowed.
         assert_eq!(kinds(&mut watch, sla(19, 19), 0), []);
         assert_eq!(kinds(&mut watch, sla(19, 19), 20), []);

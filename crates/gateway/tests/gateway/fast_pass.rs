@@ -278,7 +278,8 @@ fn what_is_no_answer_is_refused_as_ever() {
 
 #[test]
 fn a_server_that_says_nothing_is_given_up_in_time() {
-    let long_timeout = |config: &mut nightwatt_gateway::Config| config.limits.origin_timeout = secs(20);
+    let long_timeout =
+        |config: &mut nightwatt_gateway::Config| config.limits.origin_timeout = secs(20);
     listening().with(long_timeout).play(async |stage| {
         with_a_connection(stage).await;
         stage.origin.script(|_| vec![Act::Hang]);

@@ -255,11 +255,7 @@ mod tests {
 
     #[test]
     fn the_same_site_is_the_same_host_by_either_scheme() {
-        for own in [
-            "http://example.org/x",
-            "//EXAMPLE.org/x",
-            "https://example.org:443/x",
-        ] {
+        for own in ["http://example.org/x", "//EXAMPLE.org/x", "https://example.org:443/x"] {
             assert_eq!(resolved("/", own).as_deref(), Ok("/x"), "{own}");
         }
         for (foreign, why) in [

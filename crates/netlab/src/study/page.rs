@@ -5,7 +5,7 @@ mod times;
 use std::collections::BTreeSet;
 
 use nightwatt_report::{
-    Axis, Block, Chart, Document, SeriesKind, Note, Origin, Scale, Section, Series, Table, Text,
+    Axis, Block, Chart, Document, Note, Origin, Scale, Section, Series, SeriesKind, Table, Text,
 };
 
 use super::captured::CaptureComparison;

@@ -55,7 +55,7 @@ fn every_chart_has_its_titles_marks_and_lines_and_nothing_lies_nowhere() {
 
 #[test]
 fn charts_of_nothing_and_of_a_single_point_do_no_harm() {
-    use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Section, Series};
+    use nightwatt_report::{Axis, Chart, Scale, Section, Series, SeriesKind};
 
     let scales = || {
         [

@@ -1,6 +1,6 @@
 use nightwatt_report::{
-    Axis, Block, Chart, Column, Document, KeyFigure, SeriesKind, Note, Origin, Scale, Section, Series,
-    Table, Text,
+    Axis, Block, Chart, Column, Document, KeyFigure, Note, Origin, Scale, Section, Series,
+    SeriesKind, Table, Text,
 };
 use proptest::prelude::*;
 

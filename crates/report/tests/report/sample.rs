@@ -3,8 +3,8 @@
 use nightwatt_energy::energy::Energy;
 use nightwatt_energy::quantity::Joules;
 use nightwatt_report::{
-    Addresses, Axis, Block, Cell, Chart, Column, Document, KeyFigure, SeriesKind, Note, Origin, Scale,
-    Section, Series, Table, Text,
+    Addresses, Axis, Block, Cell, Chart, Column, Document, KeyFigure, Note, Origin, Scale, Section,
+    Series, SeriesKind, Table, Text,
 };
 
 /// How many charts the sample has.
@@ -74,7 +74,9 @@ fn answers() -> Chart {
     Chart::new("Answers", x, Axis::new("share", "%", Scale::FromZero))
         .description("Most requests are answered from the cache.")
         .series(Series::new("default", SeriesKind::Bar).points(bars([13.0, 31.0, 4.0, 9.0, 25.0])))
-        .series(Series::new("grace 7 d", SeriesKind::Bar).points(bars([13.0, 52.0, 2.0, 5.0, 25.0])))
+        .series(
+            Series::new("grace 7 d", SeriesKind::Bar).points(bars([13.0, 52.0, 2.0, 5.0, 25.0])),
+        )
 }
 
 fn week() -> Chart {

@@ -2,7 +2,7 @@
 
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_policy::sleep::PolicyChoice;
-use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series};
+use nightwatt_report::{Axis, Chart, Scale, Series, SeriesKind};
 use nightwatt_traffic::summary::Typical;
 
 use super::costs::{ORACLE, TIMEOUT};

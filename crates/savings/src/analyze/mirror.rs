@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::JOULES_PER_KWH;
-use nightwatt_report::{Axis, Block, Chart, SeriesKind, Rows, Scale, Series, Table, Text};
+use nightwatt_report::{Axis, Block, Chart, Rows, Scale, Series, SeriesKind, Table, Text};
 
 use super::amounts::{amount, cents, counted};
 use super::policy_figures::PolicyFigures;

@@ -121,7 +121,10 @@ impl Plan {
     }
 
     /// Runs the plan. `on_progress` gets how many simulations of how many are done, and may stop it by `Break`.
-    pub fn run(&self, on_progress: impl FnMut(u64, u64) -> ControlFlow<()>) -> Result<PlanResult, Error> {
+    pub fn run(
+        &self,
+        on_progress: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<PlanResult, Error> {
         let mut jobs = Vec::new();
         for pool in &self.pools {
             for traffic in &self.traffic {

@@ -2,8 +2,8 @@
 
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{
-    Axis, Block, Cell, Chart, Column, Document, Figure as _, KeyFigure, SeriesKind, Note, Origin, Scale,
-    Section, Series, Table, Text,
+    Axis, Block, Cell, Chart, Column, Document, Figure as _, KeyFigure, Note, Origin, Scale,
+    Section, Series, SeriesKind, Table, Text,
 };
 
 use super::result::{Comparison, Configuration, Figure};

@@ -6,7 +6,7 @@ use super::arm::Arm;
 use super::bill::{Bill, Work};
 use super::budget::Budget;
 use super::estimate::{Estimates, Expected, Link, Sight};
-use super::policy::{Acknowledged, Block, Extent, BlockKind, Outcome, Policy, Step};
+use super::policy::{Acknowledged, Block, BlockKind, Extent, Outcome, Policy, Step};
 
 /// What can be set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

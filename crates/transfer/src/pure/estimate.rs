@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::arm::{Arm, Prior};
-use super::policy::{Acknowledged, Extent, BlockKind, Outcome};
+use super::policy::{Acknowledged, BlockKind, Extent, Outcome};
 
 /// A mean in which what is old counts less.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::Arm;
 use super::bill::{Bill, Work};
-use super::policy::{Block, Extent, BlockKind, sample_bytes};
+use super::policy::{Block, BlockKind, Extent, sample_bytes};
 
 /// The name of the format, in its first line.
 const FORMAT: &str = "nightwatt-transfer-trace";

@@ -37,7 +37,9 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         .filter(|site| site.unknown_kind(&config.scenario_of(site)).is_some())
         .collect();
     if open.is_empty() {
-        output::print(&format!("{name}: every site has a `kind`, or an own `ttl`; nothing to do\n"))?;
+        output::print(&format!(
+            "{name}: every site has a `kind`, or an own `ttl`; nothing to do\n"
+        ))?;
         return Ok(ExitStatus::Success);
     }
     let mut said = String::new();

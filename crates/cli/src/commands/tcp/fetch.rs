@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::ExitStatus;
 use crate::errors::Failure;
 use crate::figures::{count, counted};
-use crate::{output, signals, whole_file, values};
+use crate::{output, signals, values, whole_file};
 
 /// `tcp fetch`.
 #[derive(Debug, clap::Args)]
@@ -157,7 +157,8 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let mut on_progress = |second: &Second| output::complain(&line(second));
     let on_progress: Option<&mut dyn FnMut(&Second)> =
         if args.found.json { None } else { Some(&mut on_progress) };
-    let report = nightwatt_tcp::fetch(&plan, &stop, on_progress).map_err(|error| failure(&error))?;
+    let report =
+        nightwatt_tcp::fetch(&plan, &stop, on_progress).map_err(|error| failure(&error))?;
     let written = match &args.found.rows {
         Some(path) => whole_file::write(path, nightwatt_tcp::csv(&report).as_bytes())
             .map_err(|error| unwritten(path, &error)),

@@ -57,7 +57,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let clock = Clock::real();
     let runs = &args.runs;
     is_ready("nightwatt tcp helps", &plan.plan)?;
-    let (report, ended) = driven(runs, &clock, |stop, on_progress| helps::run(&plan, stop, on_progress))?;
+    let (report, ended) =
+        driven(runs, &clock, |stop, on_progress| helps::run(&plan, stop, on_progress))?;
     // However the run ended, show the table of what was measured so far.
     if ended.is_ok()
         || report.links.iter().any(|it| it.changes.iter().any(|it| !it.runs.is_empty()))

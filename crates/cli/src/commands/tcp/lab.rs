@@ -19,7 +19,7 @@ use crate::args::MeterArgs;
 use crate::errors::Failure;
 use crate::progress::Progress;
 use crate::report_pages::{self, cannot_write};
-use crate::{figures, output, signals, whole_file, values};
+use crate::{figures, output, signals, values, whole_file};
 
 /// `tcp lab`.
 #[derive(Debug, clap::Args)]
@@ -180,7 +180,8 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
             figures::time(most)
         ));
     }
-    let (report, ended) = driven(runs, &clock, |stop, on_progress| study::run(&plan, stop, on_progress))?;
+    let (report, ended) =
+        driven(runs, &clock, |stop, on_progress| study::run(&plan, stop, on_progress))?;
     // However the run ended, show the table of what was measured so far.
     if ended.is_ok()
         || report.scenarios.iter().any(|it| it.cells.iter().any(|it| !it.runs.is_empty()))

@@ -106,7 +106,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
                 Failure::because("what is to be asked is no JSON object of that form", &error)
                     .into_usage()
             })?;
-            print_line("ready").map_err(|error| Failure::because("cannot say that it begins", &error))?;
+            print_line("ready")
+                .map_err(|error| Failure::because("cannot say that it begins", &error))?;
             let probed = probe::run(&request, &stop).map_err(|it| super::lab::failure(&it))?;
             output::print_json(&probed)?;
         }

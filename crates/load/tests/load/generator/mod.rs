@@ -115,7 +115,11 @@ fn run_until(plan: &Plan, stop: &Stop) -> (LoadReport, Vec<Sample>) {
 }
 
 /// The same, and tells meanwhile how far it is.
-fn run_with_progress(plan: &Plan, stop: &Stop, on_progress: impl FnMut(Sending)) -> (LoadReport, Vec<Sample>) {
+fn run_with_progress(
+    plan: &Plan,
+    stop: &Stop,
+    on_progress: impl FnMut(Sending),
+) -> (LoadReport, Vec<Sample>) {
     // Room for more batches than any test makes: they are read afterwards.
     let (sender, inbox) = mpsc::sync_channel(10_000);
     let report = generate(plan, stop, Some(&sender), on_progress, |_| ()).unwrap();

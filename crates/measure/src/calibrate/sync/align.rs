@@ -137,7 +137,8 @@ pub fn align(options: &AlignOptions, mut on_progress: impl FnMut(Pass)) -> Resul
     let output = options.output.as_deref().map(Output::create).transpose()?;
     let intervals = options.intervals.as_deref().map(Output::create).transpose()?;
     let passes = 1 + 2 * u32::from(options.levels.is_none()) + u32::from(output.is_some());
-    let mut reader = Reader { path: &options.log, column, pass: 0, passes, on_progress: &mut on_progress };
+    let mut reader =
+        Reader { path: &options.log, column, pass: 0, passes, on_progress: &mut on_progress };
 
     let hysteresis = match options.levels {
         Some((low, high)) => Hysteresis::between(low, high),

@@ -1,6 +1,6 @@
 //! Where the CPUs' time went, as charts.
 
-use nightwatt_report::{Axis, Block, Chart, SeriesKind, Scale, Section, Series};
+use nightwatt_report::{Axis, Block, Chart, Scale, Section, Series, SeriesKind};
 
 use super::super::Cell;
 use super::super::breakdown::{Breakdown, CategoryEstimate};

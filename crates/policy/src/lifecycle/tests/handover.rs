@@ -99,8 +99,7 @@ fn a_server_that_is_reached_in_another_way_is_looked_at_or_woken_that_way() {
 #[test]
 fn other_timeouts_hold_from_the_next_look_on() {
     let mut story = Story::awake();
-    let timeout =
-        ProbeTimeouts { watch_every: Duration::from_secs(5), ..ProbeTimeouts::default() };
+    let timeout = ProbeTimeouts { watch_every: Duration::from_secs(5), ..ProbeTimeouts::default() };
     story.server.set_timeouts(story.now, timeout);
     assert_eq!(story.server.next_timer(), story.now + Duration::from_secs(5));
 }

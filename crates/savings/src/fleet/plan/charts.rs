@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use nightwatt_policy::fleet::FleetChoice;
-use nightwatt_report::{Axis, Chart, SeriesKind, Scale, Series};
+use nightwatt_report::{Axis, Chart, Scale, Series, SeriesKind};
 
 use super::result::{PlanResult, Row};
 use crate::fleet::curves::{Curve, CurvePoint};
@@ -79,7 +79,9 @@ impl PlanResult {
                 let rows =
                     self.rows.iter().filter(|row| row.pool == *pool && row.policy == *policy);
                 let points = rows.map(|row| (row.rate, (measure.of)(row)));
-                chart.series(Series::new(format!("{pool}, {policy}"), SeriesKind::Line).points(points))
+                chart.series(
+                    Series::new(format!("{pool}, {policy}"), SeriesKind::Line).points(points),
+                )
             })
         };
         MEASURES.iter().map(chart).collect()
@@ -196,7 +198,8 @@ impl PlanResult {
             });
             let points =
                 front.iter().map(|row| (row.transitions_per_hour.mean, row.wh_per_day.mean));
-            let series = Series::new(format!("{pool}, Pareto front"), SeriesKind::Step).points(points);
+            let series =
+                Series::new(format!("{pool}, Pareto front"), SeriesKind::Step).points(points);
             chart = chart.series(series);
         }
         chart

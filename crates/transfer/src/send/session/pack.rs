@@ -4,7 +4,7 @@ use super::Session;
 use crate::codec::{CodecError, thread_seconds};
 use crate::pure::arm::{Arm, Codec};
 use crate::pure::policy::{
-    Block, Extent, BlockKind, Outcome, Policy as _, Step, sample_bytes, sample_start,
+    Block, BlockKind, Extent, Outcome, Policy as _, Step, sample_bytes, sample_start,
 };
 use crate::send::SendError;
 
