@@ -1,9 +1,14 @@
-//! The host's files: `/sys`, `/proc` and `/dev` under a root that tests can move.
+//! The host's files: `/sys`, `/proc` and `/dev` under a root that tests can move; and files that are
+//! replaced in one step.
+
+mod successor;
 
 use std::fs;
 use std::io;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+pub use self::successor::{Access, Durability, Replacement, Successor, replace, sync_folder_of};
 
 /// A view of the host's files.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! What the crates that talk to hardware, programs and devices share, each in one place:
 //!
 //! - [`Host`]: `/sys`, `/proc` and `/dev` under a root that tests can move
+//! - [`files::replace`]: a file replaced in one step
 //! - [`secret`]: passwords from files and the environment
 //! - [`tool`]: other programs, with a time limit
 //! - [`tls`] and [`http`]: connections to devices, management controllers and web servers

@@ -3,7 +3,6 @@
 //! The log is read four times (range of the sync channel, histogram of its levels, toggles, result),
 //! so that memory holds the toggles only, however long the log is.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,6 +12,7 @@ use crate::pure::calibrate::sync::{
     self, Alignment, Drift, Edge, EdgeDetector, Fault, Hysteresis, LevelRange, Placement, SyncRule,
 };
 use nightwatt_energy::time::Mono;
+use nightwatt_host::files::{Access, Durability, Replacement, Successor};
 use nightwatt_meters::MeterError;
 use nightwatt_meters::log::{CellsOf, Columns};
 use serde::Serialize;
@@ -379,8 +379,7 @@ impl From<io::Error> for WriteError {
 /// A file that gets its name when it is whole.
 struct Output {
     path: PathBuf,
-    partial: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<Successor>,
 }
 
 impl Output {
@@ -389,31 +388,22 @@ impl Output {
         if path.exists() {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        // Overwrites the useless partial file of an interrupted run.
-        let file = BufWriter::new(File::create(&partial).map_err(failed)?);
-        Ok(Self { path: path.to_owned(), partial, file })
+        let how = Replacement { access: Access::Usual, durability: Durability::ThisBoot };
+        let partial = path.with_added_extension("partial");
+        let file = Successor::begin_at(partial, path, how).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
     }
 
     fn finish(
         mut self,
-        write: impl FnOnce(&mut BufWriter<File>) -> Result<(), WriteError>,
+        write: impl FnOnce(&mut BufWriter<Successor>) -> Result<(), WriteError>,
     ) -> Result<(), Error> {
         let failed = |source| Error::NotWritten { path: self.path.clone(), source };
         write(&mut self.file).map_err(|error| match error {
             WriteError::Read(error) => error.into(),
             WriteError::Write(source) => failed(source),
         })?;
-        self.file.flush().map_err(failed)?;
-        fs::rename(&self.partial, &self.path).map_err(failed)
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        // Not there any more if all went well.
-        let _ = fs::remove_file(&self.partial);
+        let file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.put_in_place().map(drop).map_err(failed)
     }
 }
