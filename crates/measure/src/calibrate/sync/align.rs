@@ -15,6 +15,8 @@ use nightwatt_energy::time::Mono;
 use nightwatt_host::files::{Access, Durability, Replacement, Successor};
 use nightwatt_meters::MeterError;
 use nightwatt_meters::log::{CellsOf, Columns};
+use nightwatt_meters::recording::rfc3339;
+use nightwatt_report::csv::quoted;
 use serde::Serialize;
 
 use super::stamps::Stamps;
@@ -325,20 +327,6 @@ impl Reader<'_> {
         })?;
         Ok(())
     }
-}
-
-/// As RFC 4180 has it.
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.into()
-    }
-}
-
-/// `2026-11-21T20:15:38.123456789Z`; nothing for what lies beyond the year 9999.
-fn rfc3339(ns: i128) -> String {
-    jiff::Timestamp::from_nanosecond(ns).map_or_else(|_| String::new(), |time| format!("{time:.9}"))
 }
 
 fn write_intervals(to: &mut impl Write, found: &Alignment) -> Result<(), WriteError> {
