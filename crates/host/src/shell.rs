@@ -34,6 +34,9 @@ mod tests {
 
     #[test]
     fn words_that_mean_themselves_to_any_shell_are_not_quoted() {
-        assert_eq!(join(["env", "A=b", "=ls", "/a-b_c.d", "it's"]), r"env A=b '=ls' /a-b_c.d 'it'\''s'");
+        assert_eq!(
+            join(["env", "A=b", "=ls", "/a-b_c.d", "it's"]),
+            r"env A=b '=ls' /a-b_c.d 'it'\''s'"
+        );
     }
 }
