@@ -33,7 +33,19 @@ struct Exception {
 }
 
 /// All of them. A comment at each says why.
-const EXCEPTIONS: &[Exception] = &[];
+const EXCEPTIONS: &[Exception] = &[
+    // Puts a full file aside, and begins another.
+    Exception { rule: "home", path: "crates/agent/src/record.rs", size: 1 },
+    // Puts a file that cannot be read aside.
+    Exception { rule: "home", path: "crates/gateway/src/lessons.rs", size: 1 },
+    // Parquet files, which have a writer of their own, and each of which is new.
+    Exception { rule: "home", path: "crates/meters/src/recording/parted.rs", size: 1 },
+    Exception { rule: "home", path: "crates/meters/src/recording/parts.rs", size: 1 },
+    // The mirror does not use `host`, and with it TLS and HTTP: simulations use the mirror.
+    Exception { rule: "home", path: "crates/mirror/src/store.rs", size: 1 },
+    Exception { rule: "home", path: "crates/mirror/src/store/blobs.rs", size: 1 },
+    Exception { rule: "home", path: "crates/mirror/src/store/manifest.rs", size: 1 },
+];
 
 /// One breach of one rule.
 #[derive(Debug, PartialEq)]

@@ -12,6 +12,7 @@ use std::task::Poll;
 
 use nightwatt_clock::Clock;
 use nightwatt_host::Host;
+use nightwatt_host::files::{self, Access, Durability, Replacement};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::sync::mpsc;
@@ -330,9 +331,8 @@ impl Running {
 
     /// Written before it is used: a counter that goes back would make proxies deaf.
     fn keep_counter(&self, counter: u64) {
-        let new = self.counter_file.with_extension("new");
-        let kept = std::fs::write(&new, counter.to_string())
-            .and_then(|()| std::fs::rename(&new, &self.counter_file));
+        let how = Replacement { access: Access::Usual, durability: Durability::Kept };
+        let kept = files::replace(&self.counter_file, how, counter.to_string().as_bytes());
         if let Err(error) = kept {
             error!(%error, "cannot keep the counter of announcements");
         }

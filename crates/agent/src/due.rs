@@ -5,10 +5,10 @@ mod timers;
 
 use nightwatt_energy::time::Now;
 use nightwatt_host::Host;
+use nightwatt_host::star::fits;
 
 use crate::config::Alarm;
 use crate::dead_man;
-use crate::pattern::fits;
 
 /// The next of them: seconds since 1970, and what it is. The error says what cannot be asked.
 pub async fn next(host: &Host, alarm: &Alarm, now: Now) -> Result<Option<(i64, String)>, String> {

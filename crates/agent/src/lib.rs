@@ -21,7 +21,6 @@ pub mod due;
 mod error;
 pub mod inhibit;
 pub mod key;
-mod pattern;
 mod program;
 pub mod protocol;
 pub mod record;

@@ -5,6 +5,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nightwatt_clock::meter::{Stop, monotonic};
+use nightwatt_host::files::field;
 use nightwatt_meters::Host;
 use nightwatt_meters::machine::others::{self, Processes};
 use nightwatt_meters::machine::{self, Counts};
@@ -74,13 +75,6 @@ fn chosen(text: Option<String>) -> Option<String> {
     let text = text?;
     let (_, rest) = text.split_once('[')?;
     rest.split_once(']').map(|(word, _)| word.to_owned())
-}
-
-fn field(info: &str, name: &str) -> Option<String> {
-    info.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then(|| value.trim().to_owned())
-    })
 }
 
 fn temperature(host: &Host) -> Option<f64> {

@@ -13,6 +13,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use nightwatt_host::files::{self, Access, Durability, Replacement};
 use rustix::fs::{FlockOperation, flock};
 
 use super::error::Error;
@@ -206,21 +207,9 @@ pub fn runs(folder: &Path, cells: usize) -> Result<Vec<RunRecord>, Error> {
 }
 
 /// Writes a file that is there whole or not at all: a full disk leaves what was there.
-///
-/// # Errors
-/// It cannot be written.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let part = path.with_added_extension("part");
-    let write = || {
-        let mut file = File::create(&part)?;
-        file.write_all(bytes)?;
-        file.sync_data()?;
-        fs::rename(&part, path)
-    };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&part);
-        failed("write", path, error)
-    })
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let how = Replacement { access: Access::Usual, durability: Durability::Whole };
+    files::replace(path, how, bytes).map_err(|error| failed("write", path, error))
 }
 
 /// Removes what an earlier plan left in its folder, and nothing else.

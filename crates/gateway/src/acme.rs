@@ -13,14 +13,13 @@ mod schedule;
 mod web;
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nightwatt_energy::time::{Mono, Now, Wall};
+use nightwatt_host::files::{self, Access, Durability, Replacement};
 
 use self::dns_challenge::Records;
 use self::order::{Failed, Proving};
@@ -279,19 +278,10 @@ async fn get(
     Ok(())
 }
 
-/// Replaces a file atomically, readable by this user only.
+/// Keys, and what authorities limit: for this user only, and there after a power cut.
 fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
-    let new = path.with_extension("new");
-    // A file left over from before may be readable by others.
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    let how = Replacement { access: Access::Owner, durability: Durability::Kept };
+    files::replace(path, how, text)
 }
 
 #[cfg(test)]

@@ -8,16 +8,14 @@ pub mod labels;
 pub(crate) mod watch;
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_clock::Clock;
 use nightwatt_energy::duration_text;
 use nightwatt_energy::time::Now;
+use nightwatt_host::files::{self, Access, Durability, Replacement};
 use nightwatt_host::within;
 use nightwatt_power::engine::{Described, Engine};
 use serde::{Deserialize, Serialize};
@@ -134,7 +132,8 @@ impl Found {
         let Some(file) = file else { return };
         let kept = Kept { daemon: daemon.to_owned(), all: self.all(daemon) };
         let text = serde_json::to_vec(&kept).map_err(std::io::Error::from);
-        match text.and_then(|text| replace(&file, &text)) {
+        let how = Replacement { access: Access::Owner, durability: Durability::Kept };
+        match text.and_then(|text| files::replace(&file, how, &text)) {
             Ok(()) => self.state().kept_of = Some(daemon.to_owned()),
             // The folder comes with the first start.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -304,16 +303,6 @@ fn absent(container: &Described) -> Option<String> {
             container.absent.join("`, `")
         )
     })
-}
-
-/// Replaces a file in one step, readable by this user only.
-fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    let new = path.with_extension("new");
-    let mut file =
-        File::options().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(text)?;
-    file.sync_all()?;
-    std::fs::rename(&new, path)
 }
 
 /// What another site has already that the site of a container claims, and what to do.

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nightwatt_energy::time::{Now, Wall};
+use nightwatt_host::files::{Access, Durability, Replacement, Successor};
 use nightwatt_policy::history::{DAYS, History, Mark, Rates};
 use nightwatt_policy::ledger::Bill;
 use nightwatt_policy::lifecycle::{Change, Phase};
@@ -208,15 +209,14 @@ fn read_days(path: &Path) -> std::io::Result<Vec<Mark>> {
     let torn = text.last().is_some_and(|last| *last != b'\n');
     if torn || marks.len() > 2 * DAYS {
         marks.drain(..marks.len().saturating_sub(DAYS));
-        let new = path.with_extension("jsonl.new");
-        let mut file = private::successor(&new, path)?;
+        let how = Replacement { access: Access::AsBefore, durability: Durability::Kept };
+        let mut new = Successor::begin(path, how)?;
         for mark in &marks {
             let mut line = serde_json::to_vec(&Line { v: 1, mark: *mark })?;
             line.push(b'\n');
-            file.write_all(&line)?;
+            new.write_all(&line)?;
         }
-        file.sync_data()?;
-        std::fs::rename(&new, path)?;
+        new.put_in_place()?;
     }
     Ok(marks)
 }

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 
 use nightwatt_energy::time::Now;
 use nightwatt_energy::zone::Zone;
-use nightwatt_mirror::store::write_whole;
+use nightwatt_host::files::{self, Access, Durability, Replacement};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
@@ -247,7 +247,9 @@ fn read(path: &Path) -> Record {
 /// A run that has begun must be known after a power cut: else it begins again.
 fn write(state_dir: &Path, name: &str, record: &Record) {
     let text = serde_json::to_vec(record).map_err(io::Error::from);
-    if let Err(error) = text.and_then(|text| write_whole(state_dir, &file(name), &text)) {
+    let how = Replacement { access: Access::Owner, durability: Durability::Kept };
+    let path = state_dir.join(file(name));
+    if let Err(error) = text.and_then(|text| files::replace(&path, how, &text)) {
         tracing::warn!(job = name, %error, "cannot write down when a job ran");
     }
 }

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_energy::time::Wall;
+use nightwatt_host::files::{self, Access, Durability, Replacement, Successor};
 use nightwatt_policy::ledger::{Bill, Hour, ProxyShare};
 use nightwatt_policy::lifecycle::Change;
 use nightwatt_policy::manager::Memory;
@@ -96,17 +97,16 @@ impl Journal {
     /// Replaces the journal with a new one that begins with this line, and keeps the old one. At every moment there is
     /// a journal with a whole record.
     fn start_over(&mut self, line: &[u8]) -> std::io::Result<()> {
-        let new = self.path.with_extension("jsonl.new");
-        let mut file = private::successor(&new, &self.path)?;
-        file.write_all(line)?;
-        file.sync_data()?;
+        let how = Replacement { access: Access::AsBefore, durability: Durability::Whole };
+        let mut new = Successor::begin(&self.path, how)?;
+        new.write_all(line)?;
+        new.sync()?;
         let old = self.path.with_extension("jsonl.1");
         let _ = std::fs::remove_file(&old);
         std::fs::hard_link(&self.path, &old)?;
-        std::fs::rename(&new, &self.path)?;
-        self.file = file;
+        self.file = new.put_in_place()?;
         self.size = line.len() as u64;
-        Ok(())
+        files::sync_folder_of(&self.path)
     }
 }
 

@@ -7,16 +7,15 @@
 pub mod pool;
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nightwatt_energy::duration_text;
 use nightwatt_energy::time::Wall;
+use nightwatt_host::files::{self, Access, Durability, Replacement};
 use nightwatt_policy::sleep::{Lessons, PolicyChoice};
 use serde::{Deserialize, Serialize};
-
-use crate::private;
 
 /// Maximum length of the file, which usually has about 10 KB.
 pub const LONGEST: usize = 64 << 10;
@@ -228,13 +227,8 @@ impl LessonsStore {
 
     /// Atomically: there is a whole file at every moment.
     fn replace(&self, text: &[u8]) -> std::io::Result<()> {
-        let new = with_ending(&self.path, ".new");
-        let mut file = private::successor(&new, &self.path)?;
-        file.write_all(text)?;
-        if self.durable {
-            file.sync_data()?;
-        }
-        std::fs::rename(&new, &self.path)
+        let durability = if self.durable { Durability::Whole } else { Durability::ThisBoot };
+        files::replace(&self.path, Replacement { access: Access::AsBefore, durability }, text)
     }
 }
 

@@ -1,9 +1,7 @@
 //! Files that record clients and their requests: readable for their group, but for no other user.
 
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 
 /// Options to create such a file. An existing file stays unchanged.
 pub(crate) fn options() -> OpenOptions {
@@ -12,19 +10,9 @@ pub(crate) fn options() -> OpenOptions {
     options
 }
 
-/// A new, empty file to replace `old`: users that may read the old one may read the new one.
-pub(crate) fn successor(new: &Path, old: &Path) -> io::Result<File> {
-    let file = options().write(true).create(true).truncate(true).open(new)?;
-    if let Ok(was) = old.metadata() {
-        // Not every file system has modes.
-        let _ = file.set_permissions(was.permissions());
-    }
-    Ok(file)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::fs::{Permissions, set_permissions};
+    use std::fs::{File, Permissions, set_permissions};
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -37,9 +25,7 @@ mod tests {
         let open = |name: &str| options().append(true).create(true).open(path(name)).unwrap();
         // Whatever the umask is, other users have no access.
         assert_eq!(mode(&open("log")) & 0o137, 0);
-        assert_eq!(mode(&successor(&path("new"), &path("none")).unwrap()) & 0o137, 0);
         set_permissions(path("log"), Permissions::from_mode(0o604)).unwrap();
         assert_eq!(mode(&open("log")), 0o604);
-        assert_eq!(mode(&successor(&path("new"), &path("log")).unwrap()), 0o604);
     }
 }

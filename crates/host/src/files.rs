@@ -1,9 +1,14 @@
-//! The host's files: `/sys`, `/proc` and `/dev` under a root that tests can move.
+//! The host's files: `/sys`, `/proc` and `/dev` under a root that tests can move; and files that are
+//! replaced in one step.
+
+mod successor;
 
 use std::fs;
 use std::io;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+
+pub use self::successor::{Access, Durability, Replacement, Successor, replace, sync_folder_of};
 
 /// A view of the host's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +101,14 @@ pub fn number(path: &Path) -> Option<i64> {
     read(path).ok()?.parse().ok()
 }
 
+/// The value of the first line `name : value`, as `/proc/cpuinfo` and `/proc/meminfo` have them.
+pub fn field(info: &str, name: &str) -> Option<String> {
+    info.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
 /// The entries of a folder; see [`Host::list`].
 pub fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = entries(folder)?;
@@ -146,6 +159,14 @@ mod tests {
         assert!(host.write("/sys/class/hwmon/other", "7").is_err(), "it must exist");
         fs::write(host.path("/sys/class/hwmon/name"), b"a\xffb").unwrap();
         assert_eq!(host.read("/sys/class/hwmon/name").unwrap(), "a\u{fffd}b");
+    }
+
+    #[test]
+    fn fields_have_a_colon_behind_their_whole_name() {
+        let info = "processor\t: 0\nmodel name\t: A: b\nmodel\t\t: 7\nmodel\t\t: 8\n";
+        assert_eq!(field(info, "model").as_deref(), Some("7"));
+        assert_eq!(field(info, "model name").as_deref(), Some("A: b"));
+        assert_eq!(field(info, "flags"), None);
     }
 
     #[test]

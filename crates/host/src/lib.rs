@@ -1,7 +1,10 @@
 //! What the crates that talk to hardware, programs and devices share, each in one place:
 //!
 //! - [`Host`]: `/sys`, `/proc` and `/dev` under a root that tests can move
+//! - [`files::replace`]: a file replaced in one step
 //! - [`secret`]: passwords from files and the environment
+//! - [`shell`]: words and lines of the POSIX shell
+//! - [`star`]: names with `*` for anything
 //! - [`tool`]: other programs, with a time limit
 //! - [`tls`] and [`http`]: connections to devices, management controllers and web servers
 //! - [`preflight`]: what a command needs of this machine, and lacks
@@ -9,7 +12,7 @@
 //! - [`oom`]: how many processes the kernel has ended for lack of memory
 //! - [`connections`]: established TCP connections
 //! - [`calendar`]: events of iCalendar files
-//! - [`text`]: the output of others, made safe to print
+//! - [`text`]: the output of others, made safe to print, and bytes as text
 //! - [`explained`]: errors as users read them
 //! - [`lock`]: a mutex, even after a panic
 //! - [`ConfigError`]: what is wrong with a configuration, with the line and an excerpt
@@ -26,6 +29,8 @@ pub mod preflight;
 pub mod proc_stat;
 mod real_time;
 pub mod secret;
+pub mod shell;
+pub mod star;
 pub mod text;
 pub mod tls;
 pub mod tool;

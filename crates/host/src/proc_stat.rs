@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// A line `42 (name) S 1 ...`. The name may have anything in it, also brackets, spaces and line breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,11 @@ impl<'a> ProcStat<'a> {
     }
 }
 
+/// The time that this many ticks take.
+pub fn ticks_time(ticks: u64) -> Duration {
+    Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second())
+}
+
 /// Reads the file of a process, such as `/proc/self` or `/proc/42`. Names need not be UTF-8.
 pub fn read(process: &Path) -> io::Result<String> {
     let stat = std::fs::read(process.join("stat"))?;
@@ -57,6 +63,11 @@ mod tests {
             assert_eq!(stat.field::<u64>(2), None, "before the name");
         }
         assert_eq!(ProcStat::of("42 sh S 7"), None);
+    }
+
+    #[test]
+    fn a_tick_is_10_ms_on_linux() {
+        assert_eq!(ticks_time(300), Duration::from_secs(3));
     }
 
     #[test]

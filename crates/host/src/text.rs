@@ -1,4 +1,6 @@
-//! The output of others, made safe for errors and logs.
+//! The output of others, made safe for errors and logs; and bytes as text.
+
+use std::fmt::Write;
 
 /// Characters of another machine's answer that an error repeats at most.
 const REPEATED: usize = 300;
@@ -34,6 +36,15 @@ pub fn quote(text: &[u8]) -> String {
     format!("`{}{more}`", shown.escape_ascii())
 }
 
+/// Two hexadecimal digits for each byte.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +53,11 @@ mod tests {
     fn nothing_that_a_terminal_obeys_comes_through() {
         assert_eq!(clean(b" a\tb\r\nc \x1b[31m\x07\xff\n"), "a b\nc \u{fffd}[31m\u{fffd}\u{fffd}");
         assert_eq!(clean("\u{9b}31m".as_bytes()), "\u{fffd}31m", "C1 too");
+    }
+
+    #[test]
+    fn each_byte_has_two_digits() {
+        assert_eq!(hex(&[0, 0x0f, 0xa0, 0xff]), "000fa0ff");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! One row per request, for users who analyse the results themselves.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 
 use nightwatt_energy::time::Mono;
 use nightwatt_policy::admission::ClientClass;
+use nightwatt_report::csv::quoted;
 use nightwatt_traffic::Arrival;
 
 use crate::answer::Answer;
@@ -111,26 +111,5 @@ pub(crate) const fn class_name(class: ClientClass) -> &'static str {
         ClientClass::Crawler => "crawler",
         ClientClass::Scanner => "scanner",
         ClientClass::Monitor => "monitor",
-    }
-}
-
-pub(crate) fn quoted(field: &str) -> Cow<'_, str> {
-    if field.contains([',', '"', '\n', '\r']) {
-        Cow::Owned(format!("\"{}\"", field.replace('"', "\"\"")))
-    } else {
-        Cow::Borrowed(field)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_that_could_break_a_row_are_quoted() {
-        assert_eq!(quoted("/plain?a=b"), "/plain?a=b");
-        assert_eq!(quoted("a,b"), "\"a,b\"");
-        assert_eq!(quoted("say \"hi\""), "\"say \"\"hi\"\"\"");
-        assert_eq!(quoted("two\nlines"), "\"two\nlines\"");
     }
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use nightwatt_energy::power_model::{Activity, Machine};
 use nightwatt_energy::time::Mono;
-use nightwatt_host::{Host, files};
+use nightwatt_host::Host;
+use nightwatt_host::files::{self, field};
 
 use crate::battery;
 
@@ -35,13 +36,6 @@ pub fn describe(host: &Host) -> Machine {
         has_battery: !battery::batteries(host).is_empty(),
         board: board.map(|board| board.trim_end_matches('\0').to_owned()),
     }
-}
-
-fn field(info: &str, name: &str) -> Option<String> {
-    info.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == name).then(|| value.trim().to_owned())
-    })
 }
 
 fn has_word(text: &str, word: &str) -> bool {

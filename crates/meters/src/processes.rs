@@ -1,11 +1,10 @@
 //! CPU time of the machine's processes, as `/proc/PID/stat` tells it.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use nightwatt_energy::attribution::User;
 use nightwatt_host::Host;
-use nightwatt_host::proc_stat::{self, ProcStat};
+use nightwatt_host::proc_stat::{self, ProcStat, ticks_time};
 
 /// CPU time of each process so far. A number that is given to another process is another.
 #[derive(Debug, Default)]
@@ -47,13 +46,9 @@ impl Processes {
         if is_first {
             return Vec::new();
         }
-        let named = |(name, ticks)| User { name, used: duration(ticks) };
+        let named = |(name, ticks)| User { name, used: ticks_time(ticks) };
         used.into_iter().map(named).collect()
     }
-}
-
-fn duration(ticks: u64) -> Duration {
-    Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second())
 }
 
 /// Ticks since boot.

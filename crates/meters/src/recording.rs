@@ -36,6 +36,7 @@ use serde_json::Value;
 
 use crate::error::MeterError;
 use crate::sampler::{Opened, Sample, Sink};
+pub use lines::rfc3339;
 pub use parted::PartedTable;
 pub(crate) use parts::Groups;
 pub(crate) use rows::gap_named;

@@ -16,7 +16,7 @@ mod generation;
 mod manifest;
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -278,7 +278,7 @@ impl Store {
     pub fn save_plan(&self, plan: &SavedPlan) -> Result<(), StoreError> {
         // Two writers would write one temporary file.
         let _writer = self.lock_writer();
-        let saved = write_whole_by(&self.path, PLAN, |file| Ok(serde_json::to_writer(file, plan)?));
+        let saved = write_whole(&self.path, PLAN, |file| Ok(serde_json::to_writer(file, plan)?));
         saved.map_err(|source| StoreError::Io { path: self.path.clone(), verb: "written", source })
     }
 
@@ -323,16 +323,7 @@ fn read_plan(path: &Path) -> SavedPlan {
 }
 
 /// Writes a file beside its name, syncs and renames it: it is there whole, or as it was.
-///
-/// # Errors
-///
-/// If the folder cannot be written.
-pub fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
-    write_whole_by(folder, name, |file| file.write_all(bytes))
-}
-
-/// The same with what `write` writes.
-fn write_whole_by(
+fn write_whole(
     folder: &Path,
     name: &str,
     write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,

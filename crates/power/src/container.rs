@@ -476,7 +476,7 @@ impl Controller for Container {
     }
 
     fn remind(&self) -> Work<'_, ()> {
-        Box::pin(async { if self.again.is_due() { self.wake_up().await } else { Ok(()) } })
+        self.again.remind(self.wake_up())
     }
 }
 

@@ -190,8 +190,8 @@ impl Board for Kernel {
     }
 }
 
-/// With the system's reason, where that is one.
-fn of_gpio(error: gpiocdev::Error) -> io::Error {
+/// The error of a GPIO line with the system's reason, where that is one.
+pub fn of_gpio(error: gpiocdev::Error) -> io::Error {
     match error {
         gpiocdev::Error::Os(errno) => io::Error::from_raw_os_error(errno.0),
         error => io::Error::other(error),

@@ -248,6 +248,6 @@ impl Controller for Ipmi {
     }
 
     fn remind(&self) -> Work<'_, ()> {
-        Box::pin(async { if self.again.is_due() { self.wake_up().await } else { Ok(()) } })
+        self.again.remind(self.wake_up())
     }
 }

@@ -9,6 +9,8 @@ use std::time::Duration;
 use nightwatt_clock::Clock;
 use nightwatt_energy::time::Mono;
 
+use crate::{Error, Work};
+
 /// Between two looks while a server wakes.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -39,8 +41,16 @@ impl Again {
         self.set(Mono::NEVER);
     }
 
+    /// Gives the wake command again if it is time to look.
+    pub(crate) fn remind<'a>(
+        &'a self,
+        wake_up: impl Future<Output = Result<(), Error>> + Send + 'a,
+    ) -> Work<'a, ()> {
+        Box::pin(async move { if self.is_due() { wake_up.await } else { Ok(()) } })
+    }
+
     /// Is it time to look again?
-    pub(crate) fn is_due(&self) -> bool {
+    fn is_due(&self) -> bool {
         self.clock.now().mono >= *self.next.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -23,6 +23,7 @@
 mod anonymise;
 mod assets;
 mod chart;
+pub mod csv;
 mod document;
 mod escape;
 pub mod exposition;

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::csv::quoted;
+
 /// Rows under named columns. Rows shorter than the heading are filled up with nothing; what is
 /// longer is cut.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -160,11 +162,7 @@ fn field(cell: &Cell) -> String {
 fn text_field(text: &str) -> String {
     let formula = ['=', '+', '-', '@', '\t', '\r', '\n', '＝', '＋', '－', '＠'];
     let guard = if text.starts_with(formula) { "'" } else { "" };
-    if text.contains(['"', ',', '\r', '\n']) {
-        format!("\"{guard}{}\"", text.replace('"', "\"\""))
-    } else {
-        format!("{guard}{text}")
-    }
+    quoted(&format!("{guard}{text}")).into_owned()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
 
+use nightwatt_host::shell::quote;
 use twox_hash::XxHash3_64;
 
 /// Where to send: `host:path` or `user@host:path`, an IPv6 address in brackets.
@@ -101,7 +102,7 @@ impl Remote {
     /// What is run here.
     pub fn command(&self, target: &Target) -> Vec<OsString> {
         let receive =
-            format!("{} receive --stdio -- {}", quoted(&self.program), quoted(&target.path));
+            format!("{} receive --stdio -- {}", quote(&self.program), quote(&target.path));
         let mut command = self.shell.clone();
         if command.is_empty() {
             command.push("ssh".into());
@@ -163,15 +164,6 @@ impl Ending {
     pub fn wait(&self) -> io::Result<ExitStatus> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).wait()
     }
-}
-
-/// For the shell on the other machine.
-fn quoted(text: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+,:@%".contains(c);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ const ALLOWED: [(&str, &[&str]); 37] = [
     ("agent", &["clock", "energy", "host"]),
     ("environments", &["clock", "energy", "host"]),
     ("http1", &["clock", "energy"]),
-    ("meters", &["bmc", "clock", "energy", "host"]),
+    ("meters", &["bmc", "clock", "energy", "host", "report"]),
     ("mirror", &["httpcache"]),
     ("sim", &["energy", "mirror", "policy"]),
     ("probes", &["clock", "energy", "host"]),

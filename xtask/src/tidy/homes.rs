@@ -19,7 +19,13 @@ struct Home {
     advice: &'static str,
 }
 
-const HOMES: [Home; 7] = [
+const HOMES: [Home; 8] = [
+    Home {
+        word: "fs::rename",
+        part: In::Code,
+        place: "crates/host/src/files/successor.rs",
+        advice: "replace files with `nightwatt_host::files::replace`",
+    },
     Home {
         word: "rustls_native_certs",
         part: In::Code,
@@ -116,6 +122,9 @@ mod tests {
             found("crates/meters/src/b.rs", "const A: &str = \"/redfish/v1/Chassis\";\n"),
             1
         );
+        let renamed = "fn put() {\n    std::fs::rename(&new, path)?;\n    self.rename(place)\n}\n";
+        assert_eq!(found("crates/host/src/files/successor.rs", renamed), 0);
+        assert_eq!(found("crates/agent/src/daemon.rs", renamed), 1);
         assert_eq!(found("crates/meters/src/b.rs", "/// `/redfish/v1/`\nstruct SecretError;\n"), 0);
     }
 }

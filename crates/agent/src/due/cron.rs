@@ -6,8 +6,7 @@
 use nightwatt_energy::civil::Date;
 use nightwatt_energy::time::Now;
 use nightwatt_host::Host;
-
-use crate::pattern::fits;
+use nightwatt_host::star::fits;
 
 /// Tables of users, of Debian's cron and of cronie.
 const SPOOLS: [&str; 2] = ["/var/spool/cron/crontabs", "/var/spool/cron"];

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use nightwatt_host::Host;
+use nightwatt_host::star::fits;
 
 use super::Inhibitions;
-use crate::pattern::fits;
 
 pub(super) fn check(host: &Host, patterns: &[String]) -> Inhibitions {
     if patterns.is_empty() {

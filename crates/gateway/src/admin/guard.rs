@@ -12,11 +12,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nightwatt_energy::time::Mono;
+use nightwatt_host::text::hex;
 use nightwatt_policy::rate::{Rate, RateLimiter};
 use nightwatt_traffic::ClientKey;
 use sha2::{Digest, Sha256};
 
-use super::hex;
 use crate::config::AdminConfig;
 use crate::error::StartError;
 

@@ -7,9 +7,8 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
+use nightwatt_host::text::hex;
 use sha2::{Digest, Sha256};
-
-use super::hex;
 
 const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";

@@ -1,16 +1,18 @@
 //! The opened copy of a mirror: the store on the disk and the plan, which must agree.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
+use nightwatt_host::files::{self, Access, Durability, Replacement};
 use nightwatt_httpcache::Timestamp;
 use nightwatt_mirror::pure::address::{Address, NoSite, Site};
 use nightwatt_mirror::pure::coverage::Coverage;
 use nightwatt_mirror::pure::entry::BodyHash;
 use nightwatt_mirror::pure::own_use::OwnUse;
 use nightwatt_mirror::pure::plan::{Change, PageState, PassKind, PlanRules, Planner, Taken};
-use nightwatt_mirror::store::{Bounds, Opened, Store, StoreError, write_whole};
+use nightwatt_mirror::store::{Bounds, Opened, Store, StoreError};
 
 use super::base::Base;
 
@@ -269,7 +271,7 @@ impl OpenMirror {
         if self.is_marked.swap(true, Ordering::SeqCst) {
             return;
         }
-        if let Err(error) = write_whole(&self.folder, MARK, b"") {
+        if let Err(error) = keep(&self.folder.join(MARK), b"") {
             tracing::warn!(folder = %self.folder.display(), %error, "the mirror cannot note a change");
         }
     }
@@ -295,11 +297,17 @@ impl OpenMirror {
     /// Stores the base, so that the next start mirrors the same pages, under whatever host clients come first.
     fn remember_base(&self) {
         if remembered_base(&self.folder).as_ref() != Some(&self.base)
-            && let Err(error) = write_whole(&self.folder, URL, self.base.url().as_bytes())
+            && let Err(error) = keep(&self.folder.join(URL), self.base.url().as_bytes())
         {
             tracing::warn!(folder = %self.folder.display(), %error, "the mirror cannot note its URL");
         }
     }
+}
+
+/// As the store writes its own files.
+fn keep(path: &Path, content: &[u8]) -> io::Result<()> {
+    let how = Replacement { access: Access::Owner, durability: Durability::Kept };
+    files::replace(path, how, content)
 }
 
 fn log_damage(folder: &Path, found: &Opened) {

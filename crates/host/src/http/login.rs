@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
 use crate::secret::Secret;
+use crate::text::hex;
 
 /// Devices with one password only call its user so.
 const USUAL_USER: &str = "admin";
@@ -146,13 +147,6 @@ impl Challenge {
 
 fn sha256(text: &str) -> String {
     hex(&Sha256::digest(text))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

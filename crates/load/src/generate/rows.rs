@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
+use nightwatt_report::csv::quoted;
+
 use super::Mix;
 use super::sample::{Fault, Sample};
-use crate::csv::quoted;
 
 /// The columns and what they hold; times are seconds since the run began, to the nanosecond.
 pub const COLUMNS: [(&str, &str); 13] = [

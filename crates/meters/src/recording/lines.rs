@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use nightwatt_report::csv::quoted;
 use serde::Serialize;
 
 use super::rows::{Names, Row, gap_name};
@@ -58,7 +59,7 @@ impl Lines {
     fn line(&self, row: &Row) -> String {
         let (meter, channel) = self.names.get(row.name);
         let line = Line {
-            time: rfc3339(row.time_ns),
+            time: rfc3339(row.time_ns.into()),
             mono_ns: row.mono_ns,
             meter,
             channel,
@@ -76,8 +77,8 @@ impl Lines {
         [
             line.time,
             line.mono_ns.to_string(),
-            quoted(line.meter),
-            quoted(line.channel),
+            quoted(line.meter).into_owned(),
+            quoted(line.channel).into_owned(),
             number(line.watts),
             line.counter.map(|counter| counter.to_string()).unwrap_or_default(),
             number(line.over_s),
@@ -89,19 +90,9 @@ impl Lines {
     }
 }
 
-/// As RFC 4180 has it.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
-
-/// `2026-11-21T20:15:38.123456789Z`.
-fn rfc3339(time_ns: i64) -> String {
-    let time = jiff::Timestamp::from_nanosecond(time_ns.into());
-    // 64 bits of nanoseconds end in 2262.
+/// `2026-11-21T20:15:38.123456789Z`; nothing for what lies beyond the year 9999.
+pub fn rfc3339(ns: i128) -> String {
+    let time = jiff::Timestamp::from_nanosecond(ns);
     time.map(|time| format!("{time:.9}")).unwrap_or_default()
 }
 

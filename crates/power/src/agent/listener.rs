@@ -14,6 +14,7 @@ use nightwatt_agent::key::Key;
 use nightwatt_agent::protocol::{Body, Event, LONGEST, Message, News, Refusal, Sealed};
 use nightwatt_clock::meter::{Stamp, Stop, Woken};
 use nightwatt_energy::time::Mono;
+use nightwatt_host::files::{self, Access, Durability, Replacement};
 use nightwatt_host::lock;
 use tokio::sync::Notify;
 use tracing::{debug, warn};
@@ -135,12 +136,11 @@ impl Ear {
     /// A counter that is lost costs no more than a recorded announcement believed once.
     fn keep(&self, counter: u64) {
         let Some(file) = &self.file else { return };
-        let new = file.with_extension("new");
+        let how = Replacement { access: Access::Usual, durability: Durability::ThisBoot };
         let kept = file
             .parent()
             .map_or(Ok(()), fs::create_dir_all)
-            .and_then(|()| fs::write(&new, counter.to_string()))
-            .and_then(|()| fs::rename(&new, file));
+            .and_then(|()| files::replace(file, how, counter.to_string().as_bytes()));
         if let Err(error) = kept {
             warn!(%error, file = %file.display(), "cannot keep the counter of announcements");
         }

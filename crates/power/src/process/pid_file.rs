@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use nightwatt_host::files::{self, Access, Durability, Replacement};
 use rustix::process::Pid;
 
 use super::procfs;
@@ -40,10 +41,10 @@ impl PidFile {
 
     /// Notes this process: readers see the old file or the new one, whole.
     pub(super) fn write(&self, child: Identity) -> io::Result<()> {
-        let new = self.path.with_added_extension("new");
         let Self { path, boot } = self;
-        fs::write(&new, format!("{} {} {boot}\n", child.pid.as_raw_nonzero(), child.started))?;
-        fs::rename(&new, path)
+        let line = format!("{} {} {boot}\n", child.pid.as_raw_nonzero(), child.started);
+        let how = Replacement { access: Access::Usual, durability: Durability::ThisBoot };
+        files::replace(path, how, line.as_bytes())
     }
 
     pub(super) fn remove(&self) {

@@ -184,6 +184,12 @@ pub struct ChannelTotal {
 }
 
 impl ChannelTotal {
+    /// The number of the one that tables show: of the whole machine, if there is one.
+    pub(crate) fn main_of(channels: &[Self]) -> Option<usize> {
+        let whole = channels.iter().position(|channel| channel.scope.is_whole());
+        whole.or_else(|| (!channels.is_empty()).then_some(0))
+    }
+
     pub(crate) fn of(
         measured: &Measured,
         channel: &Channel,
@@ -251,8 +257,7 @@ impl CaliperReport {
 
     /// The channel that tables show: of the whole machine, if there is one.
     pub fn main_channel(&self) -> Option<usize> {
-        let whole = self.channels.iter().position(|channel| channel.scope.is_whole());
-        whole.or_else(|| (!self.channels.is_empty()).then_some(0))
+        ChannelTotal::main_of(&self.channels)
     }
 
     /// A line for each stack, `program;outer;inner 1234`, as `flamegraph.pl`, inferno and speedscope read

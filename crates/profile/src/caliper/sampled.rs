@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use nightwatt_host::proc_stat::{self, ProcStat};
+use nightwatt_host::proc_stat::{self, ProcStat, ticks_time};
 use nightwatt_probes::Samples;
 
 use super::{CaliperOptions, Section, SectionSpec, Step, Target};
@@ -92,22 +92,8 @@ pub fn run(
 fn time_used(target: &Target) -> Option<Duration> {
     let used = |pid: &u32| {
         let stat = proc_stat::read(Path::new(&format!("/proc/{pid}"))).ok()?;
-        Some(cpu_time(ProcStat::of(&stat)?.ticks()?))
+        Some(ticks_time(ProcStat::of(&stat)?.ticks()?))
     };
     let pids = Some(target.pids()).filter(|pids| !pids.is_empty())?;
     pids.iter().map(used).sum()
-}
-
-fn cpu_time(ticks: u64) -> Duration {
-    Duration::from_millis(ticks.saturating_mul(1000) / rustix::param::clock_ticks_per_second())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_tick_is_10_ms_on_linux() {
-        assert_eq!(cpu_time(300), Duration::from_secs(3));
-    }
 }

@@ -233,8 +233,7 @@ impl KernelTimeReport {
 
     /// The channel that tables show: of the whole machine, if there is one.
     pub fn main_channel(&self) -> Option<usize> {
-        let whole = self.channels.iter().position(|channel| channel.scope.is_whole());
-        whole.or_else(|| (!self.channels.is_empty()).then_some(0))
+        ChannelTotal::main_of(&self.channels)
     }
 
     /// A line for each stack, `program;outer;inner 1234`, as `flamegraph.pl`, inferno and speedscope read

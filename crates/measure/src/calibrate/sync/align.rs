@@ -3,7 +3,6 @@
 //! The log is read four times (range of the sync channel, histogram of its levels, toggles, result),
 //! so that memory holds the toggles only, however long the log is.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,8 +12,11 @@ use crate::pure::calibrate::sync::{
     self, Alignment, Drift, Edge, EdgeDetector, Fault, Hysteresis, LevelRange, Placement, SyncRule,
 };
 use nightwatt_energy::time::Mono;
+use nightwatt_host::files::{Access, Durability, Replacement, Successor};
 use nightwatt_meters::MeterError;
 use nightwatt_meters::log::{CellsOf, Columns};
+use nightwatt_meters::recording::rfc3339;
+use nightwatt_report::csv::quoted;
 use serde::Serialize;
 
 use super::stamps::Stamps;
@@ -328,20 +330,6 @@ impl Reader<'_> {
     }
 }
 
-/// As RFC 4180 has it.
-fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"']) {
-        format!("\"{}\"", cell.replace('"', "\"\""))
-    } else {
-        cell.into()
-    }
-}
-
-/// `2026-11-21T20:15:38.123456789Z`; nothing for what lies beyond the year 9999.
-fn rfc3339(ns: i128) -> String {
-    jiff::Timestamp::from_nanosecond(ns).map_or_else(|_| String::new(), |time| format!("{time:.9}"))
-}
-
 fn write_intervals(to: &mut impl Write, found: &Alignment) -> Result<(), WriteError> {
     writeln!(to, "from_mono_ns,to_mono_ns,from_sample,to_sample,drift_ppm")?;
     for span in &found.spans {
@@ -380,8 +368,7 @@ impl From<io::Error> for WriteError {
 /// A file that gets its name when it is whole.
 struct Output {
     path: PathBuf,
-    partial: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<Successor>,
 }
 
 impl Output {
@@ -390,31 +377,22 @@ impl Output {
         if path.exists() {
             return Err(failed(io::ErrorKind::AlreadyExists.into()));
         }
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
-        let partial = PathBuf::from(partial);
-        // Overwrites the useless partial file of an interrupted run.
-        let file = BufWriter::new(File::create(&partial).map_err(failed)?);
-        Ok(Self { path: path.to_owned(), partial, file })
+        let how = Replacement { access: Access::Usual, durability: Durability::ThisBoot };
+        let partial = path.with_added_extension("partial");
+        let file = Successor::begin_at(partial, path, how).map_err(failed)?;
+        Ok(Self { path: path.to_owned(), file: BufWriter::new(file) })
     }
 
     fn finish(
         mut self,
-        write: impl FnOnce(&mut BufWriter<File>) -> Result<(), WriteError>,
+        write: impl FnOnce(&mut BufWriter<Successor>) -> Result<(), WriteError>,
     ) -> Result<(), Error> {
         let failed = |source| Error::NotWritten { path: self.path.clone(), source };
         write(&mut self.file).map_err(|error| match error {
             WriteError::Read(error) => error.into(),
             WriteError::Write(source) => failed(source),
         })?;
-        self.file.flush().map_err(failed)?;
-        fs::rename(&self.partial, &self.path).map_err(failed)
-    }
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        // Not there any more if all went well.
-        let _ = fs::remove_file(&self.partial);
+        let file = self.file.into_inner().map_err(|error| failed(error.into_error()))?;
+        file.put_in_place().map(drop).map_err(failed)
     }
 }

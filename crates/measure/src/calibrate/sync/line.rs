@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use gpiocdev::line::{Offset, Value};
+use nightwatt_power::gpio::of_gpio;
 use rustix::termios;
 use serial2::SerialPort;
 
@@ -165,14 +166,6 @@ impl Gpio {
 fn chip_and_offset(address: &str) -> Option<(PathBuf, Offset)> {
     let (chip, offset) = address.rsplit_once(':')?;
     Some((chip.into(), offset.parse().ok()?))
-}
-
-/// With the system's reason, where that is one.
-fn of_gpio(error: gpiocdev::Error) -> io::Error {
-    match error {
-        gpiocdev::Error::Os(errno) => io::Error::from_raw_os_error(errno.0),
-        error => io::Error::other(error),
-    }
 }
 
 impl Line for Gpio {

@@ -158,8 +158,7 @@ impl SampledReport {
 
     /// The channel that tables show: of the whole machine, if there is one.
     pub fn main_channel(&self) -> Option<usize> {
-        let whole = self.channels.iter().position(|channel| channel.scope.is_whole());
-        whole.or_else(|| (!self.channels.is_empty()).then_some(0))
+        ChannelTotal::main_of(&self.channels)
     }
 
     /// Were functions asked for?

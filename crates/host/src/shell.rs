@@ -3,7 +3,8 @@
 /// A word as the shell reads it back.
 pub fn quote(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
+    // The login shell of another machine may be zsh, to which `=name` is the path of a program.
+    if !word.is_empty() && !word.starts_with('=') && word.chars().all(plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
@@ -29,5 +30,13 @@ mod tests {
         let output = Command::new("/bin/sh").args(["-c", &line]).output().unwrap();
         let read = String::from_utf8(output.stdout).unwrap();
         assert_eq!(read.split_terminator('\0').collect::<Vec<_>>(), words);
+    }
+
+    #[test]
+    fn words_that_mean_themselves_to_any_shell_are_not_quoted() {
+        assert_eq!(
+            join(["env", "A=b", "=ls", "/a-b_c.d", "it's"]),
+            r"env A=b '=ls' /a-b_c.d 'it'\''s'"
+        );
     }
 }

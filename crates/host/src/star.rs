@@ -1,7 +1,7 @@
 //! Names with `*` for anything.
 
 /// Does the pattern fit the whole text?
-pub(crate) fn fits(pattern: &str, text: &str) -> bool {
+pub fn fits(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };
@@ -29,12 +29,26 @@ mod tests {
             ("borg*", "borg-1"),
             ("*.timer", "a.timer"),
             ("a*b*c", "a12b3c"),
+            ("*.css", "/a/b.css"),
+            ("/a*b*c", "/axxbyyc"),
+            ("/static/*", "/static/"),
+            ("/exact", "/exact"),
+            ("*", "/anything"),
         ] {
             assert!(fits(pattern, text), "{pattern} {text}");
         }
-        for (pattern, text) in
-            [("", "x"), ("rsync", "rsyncd"), ("borg*", "aborg"), ("ab*ba", "aba"), ("a*b*c", "acb")]
-        {
+        for (pattern, text) in [
+            ("", "x"),
+            ("rsync", "rsyncd"),
+            ("borg*", "aborg"),
+            ("ab*ba", "aba"),
+            ("a*b*c", "acb"),
+            ("*.css", "/a/b.css.map"),
+            ("/static/*", "/statics"),
+            ("/a*b*c", "/axxc"),
+            ("/ab*ba", "/aba"),
+            ("/exact", "/exactly"),
+        ] {
             assert!(!fits(pattern, text), "{pattern} {text}");
         }
     }
