@@ -117,7 +117,7 @@ help:
 demo: export NIGHTWATT_PROFILE := $(if $(filter file,$(origin PROFILE)),demo,$(PROFILE))
 demo:
 	@tools/need rust cc $(if $(filter file,$(origin PROFILE)),,bpf)
-	@nightwatt=$$(tools/program) && $$nightwatt demo $(ARGS)
+	@nightwatt=$$(tools/program) && "$$nightwatt" demo $(ARGS)
 
 test:
 	@tools/need --or-skip tests
@@ -194,9 +194,9 @@ bench-tcp-where:
 	@tools/need rust cc bpf networks
 	@cargo build --locked --quiet --release -p nightwatt-cli
 	@nightwatt=$${CARGO_TARGET_DIR:-target}/release/nightwatt kept=$$(mktemp) && \
-	  $$nightwatt tcp lab --scenario a,d,f,g --connections 1 --segments 1000 --most 8 --precision 0.0001 \
+	  "$$nightwatt" tcp lab --scenario a,d,f,g --connections 1 --segments 1000 --most 8 --precision 0.0001 \
 	    --longest 5s --accept-link --where --json $(ARGS) >"$$kept" && \
-	  $$nightwatt reproduce B5 --results "$$kept"; rc=$$?; rm -f "$$kept"; exit $$rc
+	  "$$nightwatt" reproduce B5 --results "$$kept"; rc=$$?; rm -f "$$kept"; exit $$rc
 
 bench-disk:
 	@tools/need rust cc bpf bzip2

@@ -44,7 +44,7 @@ fn containers_have_the_cpus_and_the_memory_that_were_asked_for() {
     let first = rig.start(&options, &guard);
     let second = rig.config(&options).start(1, None, &guard, &rig.stop).unwrap();
     assert_eq!(inside(&first, "nproc"), "1");
-    memory_is_limited(&first);
+    memory_is_limited(&rig, &first);
     rig.serves(&first, 80, "from the first");
     rig.serves(&second, 80, "from the second");
     assert_ne!(first.address(), second.address());
@@ -94,7 +94,7 @@ fn two_side_by_side(rig: &Rig, options: &str) {
     let second = rig.config(&options).start(1, None, &guard, &rig.stop).unwrap();
     assert_eq!(inside(&first, "nproc"), "1");
     assert_eq!(inside(&first, "ps -o comm= -p 2"), "sleep", "it sees its own processes");
-    memory_is_limited(&first);
+    memory_is_limited(rig, &first);
     rig.serves(&first, free_port(), "from the first");
     rig.serves(&second, free_port(), "from the second");
 }

@@ -7,7 +7,7 @@ use nightwatt_gateway::control::Order;
 use nightwatt_power::probe::OWN_MARK;
 use proptest::prelude::*;
 use proptest::sample::select;
-use proptest::test_runner::{Config as Cases, RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::{Config as Cases, TestRunner};
 
 use crate::client::{Ask, BROWSER, CRAWLER, Client, ask, get};
 use crate::origin::{Act, Seen, ok, status};
@@ -405,10 +405,9 @@ fn is_the_same(site: Site, story: &[Step], over: Over<'_>) -> Result<(), TestCas
 
 fn are_the_same(cases: u32, over: Over<'_>) {
     let cases = Cases { cases, failure_persistence: None, ..Cases::default() };
-    let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let stories = (select(Site::ALL.to_vec()), proptest::collection::vec(step(), 1..16));
-    let told = TestRunner::new_with_rng(cases, rng)
-        .run(&stories, |(site, story)| is_the_same(site, &story, over));
+    let told =
+        TestRunner::new(cases).run(&stories, |(site, story)| is_the_same(site, &story, over));
     told.unwrap_or_else(|error| panic!("{error}"));
 }
 
