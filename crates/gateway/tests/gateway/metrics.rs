@@ -304,9 +304,9 @@ fn no_counter_ever_falls_while_a_meter_comes_and_goes() {
             let (from, to) = (Mono::from_secs(begin), Mono::from_secs(end));
             let measure = Measure { from, to, joules: Joules(20.0), uncertainty: Joules(1.0) };
             if !(60..=200).contains(&step) {
-                feed.say(measure);
+                feed.add(measure);
             } else if step == 80 {
-                feed.say(Measure { from: Mono::from_secs(590), ..measure });
+                feed.add(Measure { from: Mono::from_secs(590), ..measure });
             }
             let now = scrape(stage).await;
             for (series, value) in &now.samples {
@@ -388,7 +388,7 @@ fn shadow_mode_says_what_would_have_been() {
 fn metered() -> Setup {
     let feed = Feed::new("plug/0");
     let (from, to, joules) = (Mono::ZERO, Mono::from_secs(1), Joules(50.0));
-    feed.say(Measure { from, to, joules, uncertainty: Joules(1.0) });
+    feed.add(Measure { from, to, joules, uncertainty: Joules(1.0) });
     busy().metered("blog", &feed)
 }
 
