@@ -140,7 +140,7 @@ fn kill(end: &str, sender: &mut Child) -> bool {
 }
 
 /// Sends, and kills an end if that is planned. Gives what the sender printed, and whether the kill met an end at work:
-/// one that ran before all was sent.
+/// one that ran before the sender was done.
 fn attempt(from: &Path, to: &Path, plan: Option<Plan>) -> (Vec<String>, bool) {
     let mut sender = start(from, to);
     let stdout = sender.stdout.take().unwrap();
