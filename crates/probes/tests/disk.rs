@@ -123,10 +123,20 @@ impl Disk {
 
     /// Bytes written to the device and read from it so far, by the kernel's own books.
     fn told_by_kernel(&self) -> (u64, u64) {
+        let fields = self.statistics();
+        (fields[6] * 512, fields[2] * 512)
+    }
+
+    /// Whether the device has requests that are not done.
+    fn is_at_work(&self) -> bool {
+        self.statistics()[8] > 0
+    }
+
+    /// Documentation/block/stat.rst of Linux names the fields.
+    fn statistics(&self) -> Vec<u64> {
         let name = self.loop_device.trim_start_matches("/dev/");
         let text = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
-        let fields: Vec<u64> = text.split_whitespace().map(|it| it.parse().unwrap()).collect();
-        (fields[6] * 512, fields[2] * 512)
+        text.split_whitespace().map(|it| it.parse().unwrap()).collect()
     }
 }
 
@@ -151,18 +161,43 @@ fn run(command: &mut Command) {
     assert!(status.success(), "{command:?}: {status}");
 }
 
-/// Probes that count. None, with the reason told, where this kernel or user cannot.
-fn watching() -> Option<DiskProbes> {
-    let mut probes = match DiskProbes::load() {
-        Ok(probes) => probes,
+/// Probes that do not count yet. None, with the reason told, where this kernel or user cannot.
+fn loaded() -> Option<DiskProbes> {
+    match DiskProbes::load() {
+        Ok(probes) => Some(probes),
         Err(error @ (ProbeError::Denied { .. } | ProbeError::NoBtf)) => {
             println!("skipped: {error}");
-            return None;
+            None
         }
         Err(error) => panic!("{error}"),
-    };
+    }
+}
+
+/// The same that count.
+fn watching() -> Option<DiskProbes> {
+    let mut probes = loaded()?;
     probes.start().unwrap();
     Some(probes)
+}
+
+/// Probes that begin to count when a file of 8 MiB is dirty, and nothing of it has been written; the file's name and
+/// its writer. None, with the reason told, where that cannot be.
+fn watching_a_dirty_file(disk: &Disk) -> Option<(DiskProbes, String, u32)> {
+    for attempt in 0..10 {
+        let mut probes = loaded()?;
+        disk.sync();
+        let before = disk.told_by_kernel().0;
+        let name = format!("dirty{attempt}");
+        let mut child = disk.start("large", &name, 8 * MIB, &[]);
+        assert!(child.wait().unwrap().success());
+        probes.start().unwrap();
+        // The kernel counts a request when it is done.
+        if !disk.is_at_work() && disk.told_by_kernel().0 == before {
+            return Some((probes, name, child.id()));
+        }
+    }
+    println!("skipped: the kernel is so busy that it writes at once what is dirty");
+    None
 }
 
 /// What was done to a device since probes were asked last.
@@ -402,12 +437,10 @@ fn what_an_encrypted_device_passes_on_is_counted_above_and_carried_below() {
 #[test]
 fn what_was_dirty_before_anybody_watched_is_nobodys() {
     let Some(disk) = Disk::new("ext4", 200) else { return };
-    let mut child = disk.start("large", "before", 8 * MIB, &[]);
-    assert!(child.wait().unwrap().success());
-    let Some(mut probes) = watching() else { return };
+    let Some((mut probes, _, writer)) = watching_a_dirty_file(&disk) else { return };
     disk.sync();
     let seen = DeviceTraffic::of(&mut probes, disk.device);
-    assert_eq!(seen.by(child.id()), Traffic::default());
+    assert_eq!(seen.by(writer), Traffic::default());
     let nobody = seen.by(Process::NONE.pid);
     assert!(nobody.written <= 8 * MIB && close(nobody.written, 8 * MIB), "{nobody:?}");
 }
@@ -415,9 +448,8 @@ fn what_was_dirty_before_anybody_watched_is_nobodys() {
 #[test]
 fn who_writes_to_a_dirty_file_does_not_get_what_was_dirty_before() {
     let Some(disk) = Disk::new("ext4", 200) else { return };
-    assert!(disk.start("large", "both", 8 * MIB, &[]).wait().unwrap().success());
-    let Some(mut probes) = watching() else { return };
-    let mut child = disk.start("append", "both", MIB, &[]);
+    let Some((mut probes, name, _)) = watching_a_dirty_file(&disk) else { return };
+    let mut child = disk.start("append", &name, MIB, &[]);
     assert!(child.wait().unwrap().success());
     disk.sync();
     let seen = DeviceTraffic::of(&mut probes, disk.device);
@@ -472,7 +504,10 @@ fn more_files_than_there_is_room_for_lose_their_names_and_no_bytes() {
     disk.sync();
     let seen = DeviceTraffic::of(&mut probes, disk.device);
     let traffic = seen.by(child.id());
-    assert!(close(traffic.dirtied, bytes) && close(traffic.written, bytes), "{traffic:?}");
+    for found in [traffic.dirtied, traffic.written] {
+        let is_counted = close(found, bytes) || (found..=found + seen.missed).contains(&bytes);
+        assert!(is_counted, "{traffic:?}, {} bytes missed", seen.missed);
+    }
     let kernel = disk.told_by_kernel().0 - before;
     assert!(close(seen.sum().to_device(), kernel), "{:?} of {kernel}", seen.sum());
 }

@@ -2,8 +2,9 @@
 //! gives it `harness = false`.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
@@ -18,11 +19,10 @@ use nightwatt_transfer::receive::{self, Folder};
 use nightwatt_transfer::send::{self, Options, Report, Session, Wanted, walk};
 use nightwatt_transfer::ssh::{Remote, Target};
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{PidfdFlags, pidfd_open};
-use rustix::thread::nanosleep;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Times that each end is killed, unless `NIGHTWATT_KILLS` names another number.
+/// Times that each end is killed at work, unless `NIGHTWATT_KILLS` names another number.
 const KILLS: u32 = 12;
 /// Length of all blocks, and of what is sent.
 const BLOCK: u32 = 64 << 10;
@@ -61,7 +61,11 @@ fn receive(line: &str) {
 }
 
 fn clock() -> Mono {
-    let time = clock_gettime(ClockId::Monotonic);
+    time(ClockId::Monotonic)
+}
+
+fn time(clock: ClockId) -> Mono {
+    let time = clock_gettime(clock);
     Mono(Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.try_into().unwrap()))
 }
 
@@ -105,19 +109,66 @@ fn start(from: &Path, to: &Path) -> Child {
     command.spawn().unwrap()
 }
 
-fn pause(time: Duration) {
-    let _ = nanosleep(&rustix::time::Timespec {
-        tv_sec: time.as_secs().try_into().unwrap(),
-        tv_nsec: time.subsec_nanos().into(),
-    });
-}
-
 /// The receiver that this sender has started.
-fn receiver_of(sender: &Child) -> Option<rustix::process::Pid> {
+fn receiver_of(sender: &Child) -> Option<Pid> {
     let id = sender.id();
     let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).ok()?;
     let child: i32 = children.split_whitespace().next()?.parse().ok()?;
-    rustix::process::Pid::from_raw(child)
+    Pid::from_raw(child)
+}
+
+/// The ends that are killed.
+const ENDS: [&str; 2] = ["sender", "receiver"];
+
+/// Which of them is killed, and as soon as how many bytes are acknowledged.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    end: &'static str,
+    moment: u64,
+}
+
+/// Kills an end, unless it has ended by then. A sender's exit status shows whether it had.
+fn kill(end: &str, sender: &mut Child) -> bool {
+    if end == "sender" {
+        return sender.kill().is_ok();
+    }
+    let Some(receiver) = receiver_of(sender) else { return false };
+    let stat = fs::read_to_string(format!("/proc/{receiver}/stat")).unwrap_or_default();
+    // A process that has ended, and that its parent has not waited for, is a zombie.
+    let runs = stat.rsplit(") ").next().is_some_and(|it| !it.is_empty() && !it.starts_with('Z'));
+    runs && kill_process(receiver, Signal::KILL).is_ok()
+}
+
+/// Sends, and kills an end if that is planned. Gives what the sender printed, and whether the kill met an end at work:
+/// one that ran before the sender was done.
+fn attempt(from: &Path, to: &Path, plan: Option<Plan>) -> (Vec<String>, bool) {
+    let mut sender = start(from, to);
+    let stdout = sender.stdout.take().unwrap();
+    let mut lines = BufReader::new(stdout).lines().map(Result::unwrap);
+    let (mut said, mut is_killed) = (Vec::new(), false);
+    if let Some(Plan { end, moment }) = plan {
+        for line in lines.by_ref() {
+            let is_time = line.parse().is_ok_and(|count: u64| count >= moment);
+            said.push(line);
+            if is_time {
+                is_killed = kill(end, &mut sender);
+                break;
+            }
+        }
+    }
+    said.extend(lines);
+    let status = sender.wait().unwrap();
+    let is_done = said.last().is_some_and(|line| line.starts_with("done"));
+    if plan.is_some_and(|it| it.end == "sender") {
+        is_killed = status.signal() == Some(Signal::KILL.as_raw());
+    }
+    (said, is_killed && !is_done)
+}
+
+/// At how many acknowledged bytes an attempt is killed, if these are there: at once, or some further on.
+fn moment(attempt: u64, there: u64) -> u64 {
+    let ahead = attempt * 54_321 % (LENGTH as u64 / 8);
+    if there > 0 && attempt.is_multiple_of(5) { 0 } else { there + ahead.max(1) }
 }
 
 fn killed_on_either_side() {
@@ -134,30 +185,17 @@ fn killed_on_either_side() {
     fs::write(&from, &content).unwrap();
     let wanted: u32 =
         std::env::var("NIGHTWATT_KILLS").ok().and_then(|it| it.parse().ok()).unwrap_or(KILLS);
-    let (mut acknowledged, mut kills, mut attempt) = (0, [0_u32; 2], 0_u64);
+    let (mut acknowledged, mut kills, mut attempts) = (0, [0_u32; 2], 0_u64);
     loop {
-        attempt += 1;
-        assert!(attempt < 40 * u64::from(wanted), "it comes to no end");
-        let mut sender = start(&from, &to);
-        let end = usize::try_from(attempt % 2).unwrap();
-        let is_killed = kills[end] < wanted;
-        if is_killed {
-            pause(Duration::from_millis(20 + attempt * 37 % 150));
-            match end {
-                0 => sender.kill().unwrap(),
-                _ => {
-                    if let Some(receiver) = receiver_of(&sender) {
-                        // It may have ended by itself.
-                        let _ =
-                            rustix::process::kill_process(receiver, rustix::process::Signal::KILL);
-                    }
-                }
-            }
-        }
-        let said = sender.wait_with_output().unwrap().stdout;
-        let said = String::from_utf8(said).unwrap();
-        let lines: Vec<&str> = said.lines().collect();
-        let numbers = || lines.iter().filter_map(|line| line.parse::<u64>().ok());
+        attempts += 1;
+        let most = 40 * u64::from(wanted);
+        assert!(attempts < most, "after {attempts} attempts {kills:?} kills met {ENDS:?} at work");
+        // In turn, as far as the kills meet them.
+        let end = usize::from(kills[1] < kills[0]);
+        let plan = || Plan { end: ENDS[end], moment: moment(attempts, acknowledged) };
+        let plan = (kills[end] < wanted).then(plan);
+        let (said, is_killed) = attempt(&from, &to, plan);
+        let numbers = || said.iter().filter_map(|line| line.parse::<u64>().ok());
         // The first figures are from before the receiver has said what it has.
         if let Some(had) = numbers().find(|number| *number > 0) {
             // So what is sent again was on the way, or being packed.
@@ -168,19 +206,23 @@ fn killed_on_either_side() {
         if final_name.exists() {
             assert_eq!(fs::read(&final_name).unwrap(), content, "half a file under its final name");
         }
-        if lines.last().is_some_and(|line| line.starts_with("done")) {
-            if !is_killed {
+        if said.last().is_some_and(|line| line.starts_with("done")) {
+            if plan.is_none() {
                 break;
             }
             // It was quicker than the kill: once more from the start, in a folder where no receiver is at work.
-            to = folder.path().join(format!("to-{attempt}"));
+            to = folder.path().join(format!("to-{attempts}"));
             acknowledged = 0;
         }
         kills[end] += u32::from(is_killed);
     }
+    assert_eq!(kills, [wanted; 2]);
     let left: Vec<PathBuf> = to.read_dir().unwrap().map(|it| it.unwrap().path()).collect();
     assert_eq!(left, [to.join("file")]);
-    println!("killed {} times at the sender and {} times at the receiver", kills[0], kills[1]);
+    println!(
+        "{attempts} attempts: killed {} times at the sender and {} times at the receiver, all at work",
+        kills[0], kills[1]
+    );
 }
 
 /// 100 GB, of which a little is there, for a sender that is killed after nine tenths: nothing is read or hashed
@@ -210,25 +252,46 @@ fn a_sparse_file_is_resumed_by_what_is_in_it() {
         let ended = poll(&mut [PollFd::new(receiver, PollFlags::IN)], Some(&minute)).unwrap();
         assert_eq!(ended, 1, "the receiver goes on");
     }
-    let (cpu, began) = (cpu_of_children(), clock());
+    let (cpu, read, began) = (cpu_of_children(), read_so_far(), clock());
     let said = start(&from, &to).wait_with_output().unwrap().stdout;
     let (cpu, wall) = (cpu_of_children().saturating_sub(cpu), clock().since(began));
+    let read = read_so_far() - read;
     let said = String::from_utf8(said).unwrap();
     let had: u64 =
         said.lines().last().and_then(|it| it.strip_prefix("done ")).unwrap().parse().unwrap();
     assert!(had >= acknowledged, "{acknowledged} bytes were acknowledged, {had} are there");
-    assert!(cpu < Duration::from_secs(1), "T7: {cpu:?} of CPU time at both ends");
+    // T7: less than a thousandth of it is read, and both ends compute for less time than the kernel needs for a tenth
+    // as many zeros.
+    assert!(read < LONG / 1000, "{read} bytes are read at both ends");
+    let zeros = cpu_for_zeros(LONG / 100) * 10;
+    assert!(cpu < zeros, "{cpu:?} of CPU time at both ends, {zeros:?} for a tenth as many zeros");
     let there = fs::File::open(to.join("sparse")).unwrap();
     assert_eq!(there.metadata().unwrap().len(), LONG);
     assert!(there.metadata().unwrap().blocks() * 512 < 64 << 20, "holes stay holes");
-    let mut read = vec![0; 128 << 10];
+    let mut found = vec![0; 128 << 10];
     for number in 0..PARTS {
-        there.read_exact_at(&mut read, number * (LONG / PARTS)).unwrap();
-        assert!(read == part(number), "part {number}");
+        there.read_exact_at(&mut found, number * (LONG / PARTS)).unwrap();
+        assert!(found == part(number), "part {number}");
     }
     println!(
-        "100 GB, sparse, {had} bytes there: the rest in {wall:?}, {cpu:?} of CPU at both ends"
+        "100 GB, sparse, {had} bytes there: the rest in {wall:?}, {cpu:?} of CPU and {read} bytes read at both ends"
     );
+}
+
+/// Bytes that this process and all children that have ended, and theirs, have read, from pipes too.
+fn read_so_far() -> u64 {
+    let io = fs::read_to_string("/proc/self/io").unwrap();
+    io.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
+}
+
+/// CPU time to read so many zeros.
+fn cpu_for_zeros(count: u64) -> Duration {
+    let (mut zeros, mut piece) = (fs::File::open("/dev/zero").unwrap(), vec![0; 1 << 20]);
+    let began = time(ClockId::ProcessCPUTime);
+    for _ in 0..count >> 20 {
+        zeros.read_exact(&mut piece).unwrap();
+    }
+    time(ClockId::ProcessCPUTime).since(began)
 }
 
 /// CPU time of all children that have ended, and theirs.

@@ -40,6 +40,36 @@ fn rows<'a>(report: &'a Value, name: &str) -> Vec<&'a Value> {
     rows.iter().filter(|row| row["path"].as_str().is_some_and(|it| it.ends_with(name))).collect()
 }
 
+/// Bytes at most that are missing from a report: of each event that the kernel skipped, a page.
+fn missed(report: &Value) -> u64 {
+    let warnings = report["warnings"].as_array().unwrap();
+    let events = warnings.iter().find_map(|warning| {
+        let rest = warning.as_str()?.strip_prefix("the kernel did not report ")?;
+        rest.split(' ').next()?.parse::<u64>().ok()
+    });
+    events.unwrap_or(0) * rustix::param::page_size() as u64
+}
+
+/// The report of a measurement, and the bytes that it misses. Under load the kernel skips events of probes: then it
+/// is measured again, up to five times.
+fn measured(measure: impl Fn() -> Value) -> (Value, u64) {
+    let mut report = measure();
+    for _ in 0..4 {
+        if missed(&report) == 0 {
+            break;
+        }
+        report = measure();
+    }
+    let missed = missed(&report);
+    (report, missed)
+}
+
+/// Whether that many bytes were counted, or fewer by no more than those that were missed.
+fn is_counted(found: &Value, bytes: u64, missed: u64) -> bool {
+    let found = found.as_u64().unwrap();
+    (found..=found + missed).contains(&bytes)
+}
+
 #[test]
 fn what_a_command_wrote_is_on_the_disk_and_in_the_log() {
     let Some(folder) = folder() else { return };
@@ -49,26 +79,29 @@ fn what_a_command_wrote_is_on_the_disk_and_in_the_log() {
         format!("{}; {}; rm {}; exit 3", dd(&written, 24), dd(&deleted, 12), deleted.display());
     let (out_name, log_name) = (out.display().to_string(), log.display().to_string());
     let options = ["disk", "--json", "--sync", "-I", "200ms", "-o", &out_name, "--log", &log_name];
-    let output = nightwatt(&[&options[..], &["--", "sh", "-c", &work]].concat());
-    assert_eq!(output.status.code(), Some(3), "{}", told(&output));
-    let report = json(&out);
+    let (report, missed) = measured(|| {
+        let output = nightwatt(&[&options[..], &["--", "sh", "-c", &work]].concat());
+        assert_eq!(output.status.code(), Some(3), "{}", told(&output));
+        json(&out)
+    });
     let [row] = rows(&report, "/written.bin")[..] else { panic!("{report}") };
     assert_eq!(row["command"], "dd");
-    assert_eq!(
-        (row["dirtied"].as_u64(), row["written"].as_u64()),
-        (Some(24 * MIB), Some(24 * MIB))
-    );
-    assert_eq!(row["on_device_percent"], 100.0);
+    for what in ["dirtied", "written"] {
+        assert!(is_counted(&row[what], 24 * MIB, missed), "{what}, {missed} missed: {row}");
+    }
+    assert!(missed > 0 || row["on_device_percent"] == 100.0, "{row}");
     let [gone] = rows(&report, "/deleted.bin")[..] else { panic!("{report}") };
     // What the kernel wrote of it before it was deleted is its own affair: a busy one writes early.
     let of_it = ["dropped", "written"].map(|it| gone[it].as_u64().unwrap());
-    assert_eq!(of_it.iter().sum::<u64>(), 12 * MIB, "{of_it:?}");
+    let sum = of_it.iter().sum::<u64>().into();
+    assert!(is_counted(&sum, 12 * MIB, missed), "{of_it:?}, {missed} missed");
     // The log says the same, piece by piece.
     let lines = fs::read_to_string(&log).unwrap();
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let inode = &row["inode"];
     let its = lines.iter().filter(|line| line["inode"] == *inode && line["pid"] == row["pid"]);
-    assert_eq!(its.map(|line| line["written"].as_u64().unwrap()).sum::<u64>(), 24 * MIB);
+    let sum = its.map(|line| line["written"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(Some(sum), row["written"].as_u64());
 }
 
 #[test]
@@ -83,11 +116,12 @@ fn joules_come_with_the_kind_of_the_device_and_are_modelled() {
         json(&out)
     };
     let device = rows(&report(&[]), "/file.bin")[0]["device"].as_str().unwrap().to_owned();
-    let hdd = report(&["--class", &format!("{device}=hdd")]);
+    let (hdd, missed) = measured(|| report(&["--class", &format!("{device}=hdd")]));
     let row = rows(&hdd, "/file.bin")[0];
-    // 2.5 W for as long as 16 MiB take at 180 MB/s, and for 12 ms a burst.
-    let bursts = row["bursts"].as_f64().unwrap();
-    let expected = 2.5 * (16.0 * 1_048_576.0 / 180e6 + 0.012 * bursts);
+    assert!(is_counted(&row["written"], 16 * MIB, missed), "{missed} missed: {row}");
+    // 2.5 W for as long as they take at 180 MB/s, and for 12 ms a burst.
+    let (written, bursts) = (row["written"].as_f64().unwrap(), row["bursts"].as_f64().unwrap());
+    let expected = 2.5 * (written / 180e6 + 0.012 * bursts);
     assert!((row["joules"].as_f64().unwrap() / expected - 1.0).abs() < 1e-6, "{row}");
     let devices = hdd["devices"].as_array().unwrap();
     let its = devices.iter().find(|it| it["device"] == device.as_str()).unwrap();

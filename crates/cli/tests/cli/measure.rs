@@ -110,13 +110,16 @@ fn what_a_command_leaves_running_is_counted_and_told() {
     // The loop outlives its parent, and no process waits for it.
     let busy = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
     let script = format!(
-        "setsid sh -c '{busy}; echo done >$0; exec sleep 60' $0 </dev/null >/dev/null 2>&1 & \
-                          until [ -s $0 ]; do sleep 0.05; done"
+        "cat /proc/self/cgroup
+         setsid sh -c '{busy}; echo done >$0; exec sleep 60' $0 </dev/null >/dev/null 2>&1 & \
+         until [ -s $0 ]; do sleep 0.05; done"
     );
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("done").display().to_string();
     let args = model(&["run", "--json", "--", "sh", "-c", &script, &file]);
-    let output = program().args(args).output().unwrap();
+    let run = started(&args);
+    let id = run.id();
+    let output = run.wait_with_output().unwrap();
     let report: Value = serde_json::from_slice(&output.stderr).unwrap();
     if report["share"]["by"] != "cgroup" {
         eprintln!("skipped: this user may not make a cgroup here");
@@ -130,24 +133,13 @@ fn what_a_command_leaves_running_is_counted_and_told() {
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("still ran when it ended"), "{warnings}");
     // The group is gone, and what ran in it was not harmed.
-    assert_eq!(leftover_groups(), Vec::<String>::new());
-}
-
-/// Groups of runs that have ended.
-fn leftover_groups() -> Vec<String> {
-    let mut found = Vec::new();
+    let groups = String::from_utf8(output.stdout).unwrap();
+    let group = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap();
+    assert!(group.ends_with(&format!("nightwatt-run-{id}")), "{groups}");
     for mount in ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"] {
-        for entry in fs::read_dir(mount).into_iter().flatten().flatten() {
-            let name = entry.file_name().into_string().unwrap();
-            let owner = name.strip_prefix("nightwatt-run-");
-            let has_ended = owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists());
-            // One of another test may have removed its own and ended since the folder was read.
-            if has_ended && entry.path().exists() {
-                found.push(name);
-            }
-        }
+        let folder = Path::new(mount).join(group);
+        assert!(!folder.exists(), "{} is left", folder.display());
     }
-    found
 }
 
 #[test]

@@ -328,10 +328,11 @@ impl Rig {
 }
 
 /// A port that is free on all addresses of this machine, for a server that shares its network. It is below those
-/// that the kernel gives to those who ask for any, and each process begins to look somewhere else.
+/// that the kernel gives to those who ask for any, and above those of `nightwatt_needs::free_address`: a server that
+/// listens on all addresses would take them. Each process begins to look somewhere else.
 pub(crate) fn free_port() -> u16 {
     let first = u16::try_from(std::process::id() % 625 * 16).unwrap();
-    let mut ports = (first..10_000).chain(0..first).map(|number| 10_000 + number);
+    let mut ports = (first..10_000).chain(0..first).map(|number| 20_000 + number);
     ports.find(|port| TcpListener::bind(("0.0.0.0", *port)).is_ok()).unwrap()
 }
 

@@ -7,7 +7,7 @@ use crate::access::{ANN, WRONG, behind_a_proxy, hammer, networks, rule};
 use crate::client::{Ask, Client, get, post};
 use crate::origin::{Act, Origin, Says, ok, status};
 use crate::passing::{switches, upgrade};
-use crate::stage::{Stage, asleep, awake, secs, settle};
+use crate::stage::{Stage, asleep, awake, secs, settle, watched};
 
 /// The rules with a service at this address.
 fn asks(auth: std::net::SocketAddr, more: &str) -> AccessConfig {
@@ -367,7 +367,7 @@ impl Drop for OauthProxy {
 
 #[test]
 fn oauth2_proxy_lets_in_who_has_logged_in_there() {
-    let Some(oauth) = OauthProxy::start() else { return };
+    let Some(mut oauth) = OauthProxy::start() else { return };
     asleep().real().play(async |stage| {
         let address = oauth.address;
         let text = format!(
@@ -377,9 +377,14 @@ fn oauth2_proxy_lets_in_who_has_logged_in_there() {
         let forward = Some(toml::from_str(&text).unwrap());
         let access = AccessConfig { forward, ..AccessConfig::default() };
         stage.reload(move |config| config.site[0].access = Some(access)).await.unwrap();
-        while tokio::net::TcpStream::connect(address).await.is_err() {
-            settle(&stage.clock).await;
-        }
+        let listens = async {
+            while tokio::net::TcpStream::connect(address).await.is_err() {
+                let ended = oauth.child.try_wait().unwrap();
+                assert_eq!(ended, None, "oauth2-proxy has ended");
+                settle(&stage.clock).await;
+            }
+        };
+        watched("oauth2-proxy to listen", listens).await;
         let got = stage.ask(get("/a")).await;
         assert_eq!((got.how(), stage.commands()), ((401, "denied"), (0, 0)));
         let got = stage.ask(get("/a").by_browser()).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::get;
 use crate::origin::{Act, Origin, Says, ok, status};
-use crate::stage::{Stage, asleep, awake, settle, timeout};
+use crate::stage::{Stage, asleep, awake, settle, timeout, watched};
 
 /// A probe of the program at this address.
 fn probe(at: SocketAddr, lines: &str) -> InUseConfig {
@@ -306,11 +306,16 @@ impl Drop for Transmission {
 
 #[test]
 fn transmission_keeps_the_server_awake_while_it_downloads() {
-    let Some(transmission) = Transmission::start() else { return };
+    let Some(mut transmission) = Transmission::start() else { return };
     awake().real().play(async |stage| {
-        while tokio::net::TcpStream::connect(transmission.address).await.is_err() {
-            settle(&stage.clock).await;
-        }
+        let listens = async {
+            while tokio::net::TcpStream::connect(transmission.address).await.is_err() {
+                let ended = transmission.child.try_wait().unwrap();
+                assert_eq!(ended, None, "transmission-daemon has ended");
+                settle(&stage.clock).await;
+            }
+        };
+        watched("transmission-daemon to listen", listens).await;
         let lines = "preset = \"transmission\"\nevery = \"1s\"";
         let mut transmission_probe = probe(transmission.address, lines);
         transmission_probe.url =

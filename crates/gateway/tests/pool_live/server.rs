@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 pub(crate) const LISTEN: &str = "POOL_SERVER_LISTEN";
 pub(crate) const STARTS: &str = "POOL_SERVER_STARTS_MS";
 
+/// The field of an answer that says how late it is (µs).
+pub(crate) const LATE: &str = "Served-Late";
+
 /// What an answer takes.
 pub(crate) const SERVICE: Duration = Duration::from_millis(20);
 
@@ -48,6 +51,7 @@ fn serve(mut stream: TcpStream, free_at: &Mutex<Instant>) -> Option<()> {
         if head.is_empty() {
             return None;
         }
+        let mut late = Duration::ZERO;
         // A probe doesn't wait in the queue of requests.
         if !head.contains("nightwatt-probe") {
             let done_at = {
@@ -56,10 +60,13 @@ fn serve(mut stream: TcpStream, free_at: &Mutex<Instant>) -> Option<()> {
                 *free_at
             };
             pause(done_at.saturating_duration_since(now()));
+            late = now().saturating_duration_since(done_at);
         }
         let target = head.split(' ').nth(1)?;
         let answer = format!(
-            "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\nContent-Length: {}\r\n\r\n{target}",
+            "HTTP/1.1 200 OK\r\nCache-Control: no-store\r\n{LATE}: {}\r\n\
+             Content-Length: {}\r\n\r\n{target}",
+            late.as_micros(),
             target.len()
         );
         stream.write_all(answer.as_bytes()).ok()?;
