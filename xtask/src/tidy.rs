@@ -73,6 +73,7 @@ pub(crate) fn run() -> Result<(), Box<dyn Error>> {
     findings.extend(crates::check(&packages));
     findings.extend(crates::stale(&packages));
     findings.extend(programs::check(&files, &std::fs::read_to_string(root.join("tools/need"))?));
+    findings.extend(rust::stale(files.iter().map(|file| file.path.as_str())));
     let sources = sources(&files);
     findings.extend(homes::check(&sources));
     let graph = imports::Graph::of(imports::LAYERED, &sources);
