@@ -33,7 +33,10 @@ struct Exception {
 }
 
 /// All of them. A comment at each says why.
-const EXCEPTIONS: &[Exception] = &[];
+const EXCEPTIONS: &[Exception] = &[
+    // A moment on three clocks, as data: the sequence reads none of them.
+    Exception { rule: "purity", path: "crates/agent/src/sequence.rs", size: 1 },
+];
 
 /// One breach of one rule.
 #[derive(Debug, PartialEq)]
