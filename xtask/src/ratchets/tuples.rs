@@ -1,8 +1,8 @@
 //! Functions that take a tuple: often arguments that have nothing to do with each other, bundled to be fewer.
 //!
 //! What counts is a `fn` outside tests with a parameter whose type is a tuple of two or more, or whose pattern is one.
-//! References, `Option` and names of types (`type Pair = (A, B)`) do not hide it. A tuple inside another type (`&[(A, B)]`,
-//! `impl Fn((A, B))`) does not count, nor do closures.
+//! References, `Option` and names of types (`type Pair = (A, B)`) do not hide it. A tuple inside another type
+//! (`&[(A, B)]`, `impl Fn((A, B))`) does not count, nor do closures.
 
 use std::collections::BTreeSet;
 
