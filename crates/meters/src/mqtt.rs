@@ -141,8 +141,7 @@ impl Mqtt {
             name.push(char::from(b'a' + byte % 26));
             name
         });
-        let login =
-            user.map(|it| packet::Login { user: &it.name, password: it.password.reveal() });
+        let login = user.map(|it| packet::Login { user: &it.name, password: it.password.reveal() });
         self.send(&packet::connect(&client, login))?;
         match self.answer(until)? {
             Packet::Connected(0) => {}

@@ -362,10 +362,8 @@ mod tests {
     #[test]
     fn a_promise_is_broken_by_more_visits_than_may_wait_in_a_day() {
         let mut watch = Watch::default();
-        let visits = |today| ServerSeen {
-            visits: Some(VisitsSeen { today, allowed: 3 }),
-            ..server()
-        };
+        let visits =
+            |today| ServerSeen { visits: Some(VisitsSeen { today, allowed: 3 }), ..server() };
         assert_eq!(kinds(&mut watch, visits(3), 0), []);
         assert_eq!(kinds(&mut watch, visits(4), 1), []);
         assert_eq!(kinds(&mut watch, visits(4), 16), [EventKind::PromiseBroken]);
