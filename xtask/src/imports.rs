@@ -2,8 +2,10 @@
 //!
 //! A file is a module of its crate. An arrow leads from a file to each other file of the crate that defines what it
 //! names, in a `use` or in a path; re-exports are followed to the definition. Tests do not count. There is no arrow between
-//! a module and the modules inside it, nor between the root of the crate and any other: they belong together.
+//! a module and the modules inside it, nor between the root of the crate and any other: they belong together, unless
+//! they are in different layers.
 
+mod across;
 mod dot;
 mod layers;
 mod modules;
@@ -11,11 +13,12 @@ mod paths;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use self::modules::Modules;
+use self::across::Crate;
 use crate::sources::Source;
 
+pub(crate) use self::across::Crates;
 pub(crate) use self::dot::{dot, summary};
-use self::layers::layer_of;
+use self::layers::{entry_of, layer_of};
 pub(crate) use self::layers::{LAYERED, LAYERS, stale};
 
 /// An import of one file from another.
@@ -24,6 +27,15 @@ pub(crate) struct Arrow {
     /// Indices of files.
     pub(crate) from: usize,
     pub(crate) to: usize,
+    /// The first path that makes it, and its line, from 1.
+    pub(crate) path: String,
+    pub(crate) line: usize,
+}
+
+/// An import of one file from another, maybe of another crate.
+pub(crate) struct Import<'a> {
+    pub(crate) from: &'a Source,
+    pub(crate) to: &'a Source,
     /// The first path that makes it, and its line, from 1.
     pub(crate) path: String,
     pub(crate) line: usize,
@@ -44,34 +56,24 @@ pub(crate) struct Graph {
 impl Graph {
     /// The graph of `crates/{name}`.
     pub(crate) fn of(name: &str, sources: &[Source]) -> Self {
-        let folder = format!("crates/{name}/src/");
-        let is_ours = |it: &&Source| !it.is_test && it.path.starts_with(&folder);
-        let ours: Vec<&Source> = sources.iter().filter(is_ours).collect();
-        let names: Vec<_> = ours.iter().map(|it| module_of(&it.path[folder.len()..])).collect();
-        let mut modules = Modules::default();
-        let mut mentions = Vec::new();
-        for (file, source) in ours.iter().enumerate() {
-            let written = paths::read(&source.code);
-            for (inline, its_names) in written.modules {
-                modules.add([&names[file][..], &inline].concat(), file, its_names);
-            }
-            mentions.extend(written.mentions.into_iter().map(|mention| (file, mention)));
-        }
+        let Crate { files, names, modules, mentions } = Crate::read(name, sources);
+        let is_layered = name == LAYERED;
+        let layer = |file: usize| layer_of(&shown(&names[file])).filter(|_| is_layered);
         let mut arrows = BTreeMap::new();
         for (from, mention) in mentions {
             let module = [&names[from][..], &mention.within].concat();
             let Some(to) = modules.file_of(&module, &mention.path) else { continue };
             let are_nested =
                 names[to].starts_with(&names[from]) || names[from].starts_with(&names[to]);
-            if !are_nested {
+            if from != to && !(are_nested && layer(from) == layer(to)) {
                 let path = mention.path.join("::");
                 let arrow = Arrow { from, to, path, line: mention.line };
                 arrows.entry((from, to)).or_insert(arrow);
             }
         }
         Self {
-            is_layered: name == LAYERED,
-            files: ours.iter().map(|it| it.path.clone()).collect(),
+            is_layered,
+            files: files.iter().map(|it| it.path.clone()).collect(),
             modules: names.iter().map(|names| shown(names)).collect(),
             arrows: arrows.into_values().collect(),
         }
@@ -89,33 +91,66 @@ impl Graph {
 
     /// The files that can reach each other, largest group first. A file on no cycle is in none.
     pub(crate) fn cycles(&self) -> Vec<BTreeSet<usize>> {
-        let reached: Vec<BTreeSet<usize>> = (0..self.files.len()).map(|it| self.from(it)).collect();
-        let mut cycles = BTreeSet::new();
-        for (file, others) in reached.iter().enumerate().filter(|(it, others)| others.contains(it))
-        {
-            let back = others.iter().copied().filter(|other| reached[*other].contains(&file));
-            cycles.insert(back.collect::<BTreeSet<usize>>());
-        }
-        let mut cycles: Vec<_> = cycles.into_iter().collect();
-        cycles.sort_by_key(|cycle| std::cmp::Reverse(cycle.len()));
-        cycles
+        let ends = self.arrows.iter().map(|arrow| (arrow.from, arrow.to));
+        cycles_of(&ends.collect())
+    }
+
+    /// The entries of the table of layers as one thing each: how many import each other, directly or not, and the
+    /// imports by which they do. Nothing of a crate without layers.
+    pub(crate) fn cycles_of_entries(&self) -> (usize, Vec<&Arrow>) {
+        let entry = |file: usize| entry_of(&self.modules[file]).filter(|_| self.is_layered);
+        let ends = |arrow: &Arrow| entry(arrow.from).zip(entry(arrow.to));
+        let between = self.arrows.iter().filter_map(ends).filter(|(from, to)| from != to);
+        let cycles = cycles_of(&between.collect());
+        let is_on_one = |arrow: &&Arrow| {
+            ends(arrow).is_some_and(|(from, to)| {
+                from != to && cycles.iter().any(|it| it.contains(from) && it.contains(to))
+            })
+        };
+        let arrows = self.arrows.iter().filter(is_on_one).collect();
+        (cycles.iter().map(BTreeSet::len).sum(), arrows)
     }
 
     /// Whether both ends of an arrow are on one of these cycles.
     pub(crate) fn is_on_a_cycle(cycles: &[BTreeSet<usize>], arrow: &Arrow) -> bool {
         cycles.iter().any(|cycle| cycle.contains(&arrow.from) && cycle.contains(&arrow.to))
     }
+}
 
-    /// The files that a file imports, directly or not.
-    fn from(&self, file: usize) -> BTreeSet<usize> {
-        let mut reached = BTreeSet::new();
-        let mut next = vec![file];
-        while let Some(file) = next.pop() {
-            let arrows = self.arrows.iter().filter(|arrow| arrow.from == file);
-            next.extend(arrows.map(|arrow| arrow.to).filter(|to| reached.insert(*to)));
-        }
-        reached
+/// What can reach each other by these arrows, largest group first.
+fn cycles_of<T: Copy + Ord>(arrows: &BTreeSet<(T, T)>) -> Vec<BTreeSet<T>> {
+    let mut nodes: BTreeSet<T> = BTreeSet::new();
+    nodes.extend(arrows.iter().map(|(from, _)| *from));
+    let reached: BTreeMap<T, BTreeSet<T>> =
+        nodes.into_iter().map(|node| (node, reached_from(arrows, node))).collect();
+    let mut cycles = BTreeSet::new();
+    for (node, others) in reached.iter().filter(|(it, others)| others.contains(*it)) {
+        let leads_back = |other: &T| reached.get(other).is_some_and(|back| back.contains(node));
+        cycles.insert(others.iter().copied().filter(leads_back).collect::<BTreeSet<T>>());
     }
+    let mut cycles: Vec<_> = cycles.into_iter().collect();
+    cycles.sort_by_key(|cycle| std::cmp::Reverse(cycle.len()));
+    cycles
+}
+
+/// What these arrows lead to from here, directly or not.
+fn reached_from<T: Copy + Ord>(arrows: &BTreeSet<(T, T)>, start: T) -> BTreeSet<T> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![start];
+    while let Some(node) = next.pop() {
+        let ends = arrows.iter().filter(|(from, _)| *from == node);
+        next.extend(ends.map(|(_, to)| *to).filter(|to| reached.insert(*to)));
+    }
+    reached
+}
+
+/// The paths that code mentions, in a `use` or elsewhere, by their lines from 1.
+pub(crate) fn mentions(code: &str) -> BTreeMap<usize, Vec<String>> {
+    let mut by_line: BTreeMap<usize, Vec<String>> = BTreeMap::new();
+    for mention in paths::read(code).mentions {
+        by_line.entry(mention.line).or_default().push(mention.path.join("::"));
+    }
+    by_line
 }
 
 /// The names of the crates under `crates/`.

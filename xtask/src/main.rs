@@ -8,6 +8,7 @@ mod code;
 mod crawlers;
 mod imports;
 mod power_model;
+mod purity;
 mod ratchets;
 mod sentences;
 mod sources;

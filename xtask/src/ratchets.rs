@@ -10,7 +10,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use self::counts::Counts;
-use crate::imports::{Arrow, Graph, LAYERS, crates};
+use crate::imports::{Arrow, Crates, Graph, LAYERS, crates};
+use crate::purity::is_pure;
 use crate::sources::{File, Source, sources as read};
 
 /// The file with the counts.
@@ -72,11 +73,14 @@ pub(crate) fn print(files: &[File]) {
 
 /// All counts, by their keys.
 fn measure(files: &[File], sources: &[Source]) -> Vec<Measure> {
-    let mut measures = vec![tuples(sources)];
+    let all = Crates::read(sources);
+    let mut measures = vec![tuples(&all, sources)];
     for name in crates(sources) {
         let graph = Graph::of(name, sources);
         measures.push(cycles(name, &graph));
+        measures.push(entries(name, &graph));
         measures.push(upward(name, &graph));
+        measures.push(impure(name, &all));
     }
     let words::Found { code, comments, docs, others } = words::find(files, sources);
     let kinds = [("code", code), ("comments", comments), ("docs", docs), ("others", others)];
@@ -116,10 +120,40 @@ fn upward(name: &str, graph: &Graph) -> Measure {
     Measure::of(format!("upward.{name}"), "imports from a higher layer", places.collect())
 }
 
-fn tuples(sources: &[Source]) -> Measure {
+/// Of the layers' entries, while `cycles` counts files.
+fn entries(name: &str, graph: &Graph) -> Measure {
+    let (count, arrows) = graph.cycles_of_entries();
+    let place = |arrow: &Arrow| {
+        let (from, to) = (&graph.modules[arrow.from], &graph.modules[arrow.to]);
+        let text = format!("`{from}` imports `{to}`, whose entry of the layers leads back here");
+        Place { path: graph.files[arrow.from].clone(), line: arrow.line, text }
+    };
+    Measure {
+        key: format!("entries.{name}"),
+        unit: "entries of the layers in import cycles",
+        count,
+        places: arrows.into_iter().map(place).collect(),
+        harmless: Vec::new(),
+    }
+}
+
+fn impure(name: &str, all: &Crates<'_>) -> Measure {
+    let is_breach = |from: &str, to: &str| is_pure(from) && !is_pure(to);
+    let imports = all.imports(name).into_iter();
+    let breaches = imports.filter(|import| is_breach(&import.from.path, &import.to.path));
+    let places = breaches.map(|import| {
+        let text = format!("`{}` leads to {}, which is not pure", import.path, import.to.path);
+        Place { path: import.from.path.clone(), line: import.line, text }
+    });
+    Measure::of(format!("impure.{name}"), "imports into pure code", places.collect())
+}
+
+fn tuples(all: &Crates<'_>, sources: &[Source]) -> Measure {
+    let aliases = tuples::Aliases::of(all, sources);
     let mut places = Vec::new();
     for source in sources.iter().filter(|source| !source.is_test) {
-        places.extend(tuples::bundlers(&source.code).into_iter().map(|bundler| Place {
+        let bundlers = tuples::bundlers(&source.code, &|path: &[String]| aliases.has(source, path));
+        places.extend(bundlers.into_iter().map(|bundler| Place {
             path: source.path.clone(),
             line: bundler.line,
             text: format!("`{}` takes a tuple", bundler.name),
@@ -241,6 +275,8 @@ mod tests {
             ),
             file("crates/gateway/src/reload.rs", "use crate::store;"),
             bundling("a"),
+            file("crates/x/src/pure.rs", "use crate::a;\nuse crate::pure::b;\n"),
+            file("crates/x/src/pure/b.rs", "use nightwatt_gateway::store::*;\n"),
             file("README.md", "Nobody\n"),
             file("Makefile", "# whoever\n"),
         ];
@@ -248,9 +284,13 @@ mod tests {
         measures.retain(|it| it.count > 0);
         let counts: Vec<_> = measures.iter().map(|it| format!("{} {}", it.key, it.count)).collect();
         let words = ["words.code 1", "words.comments 1", "words.docs 1", "words.others 1"];
-        let expected = [&["cycles.gateway 2", "tuples 1", "upward.gateway 1"][..], &words].concat();
+        let first = ["cycles.gateway 2", "entries.gateway 2", "impure.x 2", "tuples 1"];
+        let expected = [&first[..], &["upward.gateway 1"], &words].concat();
         assert_eq!(counts, expected);
-        let upward = &measures[2].places[0];
+        let impure = &measures[2].places[0];
+        assert_eq!(impure.path, "crates/x/src/pure.rs");
+        assert!(impure.text.starts_with("`crate::a` leads to crates/x/src/a.rs"), "{impure:?}");
+        let upward = &measures[4].places[0];
         assert_eq!(upward.text, "cache imports `reload` of operate, a higher layer");
     }
 }

@@ -4,8 +4,8 @@
 //! parsing, at most one HMAC each, and counters. The reply to an authentic order is kept until no
 //! repetition of the order can be authentic any more, so that an order sent twice is carried out once.
 
+use core::net::{IpAddr, SocketAddr};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::key::Key;

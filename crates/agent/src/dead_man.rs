@@ -44,22 +44,26 @@ pub struct Alarm {
     pub purpose: Purpose,
 }
 
+/// Work that is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Work {
+    /// When, in seconds since 1970 by the wall clock.
+    pub at_s: i64,
+    /// The name of a timer, or the command of a cron job.
+    pub name: String,
+}
+
 /// The alarm for a sleep that begins now: the next work, `lead` earlier, or the dead man's switch,
 /// whichever comes first. No alarm if there is neither.
-pub fn plan(
-    now_s: i64,
-    limit: Duration,
-    work: Option<(i64, String)>,
-    lead: Duration,
-) -> Option<Alarm> {
+pub fn plan(now_s: i64, limit: Duration, work: Option<Work>, lead: Duration) -> Option<Alarm> {
     let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
     let switch = (!limit.is_zero()).then(|| Alarm {
         at_s: now_s.saturating_add(seconds(limit).max(1)),
         purpose: Purpose::DeadMan,
     });
-    let work = work.map(|(at, name)| Alarm {
+    let work = work.map(|Work { at_s, name }| Alarm {
         // One that is due at once rings at once: it is no reason to sleep through it.
-        at_s: at.saturating_sub(seconds(lead)).max(now_s.saturating_add(1)),
+        at_s: at_s.saturating_sub(seconds(lead)).max(now_s.saturating_add(1)),
         purpose: Purpose::Work(name),
     });
     match (switch, work) {
@@ -161,7 +165,7 @@ mod tests {
     fn the_alarm_is_for_whatever_comes_first() {
         let (day, lead) = (Duration::from_hours(24), Duration::from_mins(2));
         assert_eq!(plan(1000, day, None, lead), Some(switch(1000 + 24 * HOUR)));
-        let backup = |at| Some((at, "backup.timer".to_owned()));
+        let backup = |at_s| Some(Work { at_s, name: "backup.timer".to_owned() });
         let for_backup =
             |at_s| Some(Alarm { at_s, purpose: Purpose::Work("backup.timer".to_owned()) });
         assert_eq!(plan(1000, day, backup(1000 + HOUR), lead), for_backup(1000 + HOUR - 120));

@@ -8,10 +8,10 @@ use nightwatt_host::Host;
 use nightwatt_host::star::fits;
 
 use crate::config::Alarm;
-use crate::dead_man;
+use crate::dead_man::{self, Work};
 
-/// The next of them: seconds since 1970, and what it is. The error says what cannot be asked.
-pub async fn next(host: &Host, alarm: &Alarm, now: Now) -> Result<Option<(i64, String)>, String> {
+/// The next of them. The error says what cannot be asked.
+pub async fn next(host: &Host, alarm: &Alarm, now: Now) -> Result<Option<Work>, String> {
     let timer = if alarm.timers.is_empty() || !host.has("/run/systemd/system") {
         None
     } else {
@@ -19,7 +19,8 @@ pub async fn next(host: &Host, alarm: &Alarm, now: Now) -> Result<Option<(i64, S
         all.into_iter().filter(|(at, unit)| *at > now.wall.secs() && counts(alarm, unit)).min()
     };
     let job = if alarm.cron { cron::next(host, &alarm.cron_ignore, now)? } else { None };
-    Ok(timer.into_iter().chain(job).min())
+    let next = timer.into_iter().chain(job).min();
+    Ok(next.map(|(at_s, name)| Work { at_s, name }))
 }
 
 /// Does the machine wake for this timer?

@@ -28,7 +28,7 @@ use nightwatt_energy::time::Now;
 use nightwatt_host::Host;
 
 use crate::config::{self, Config};
-use crate::dead_man;
+use crate::dead_man::{self, Work};
 use crate::due;
 use rates::Rates;
 
@@ -90,25 +90,20 @@ impl Inhibitors {
     }
 }
 
-fn due_soon(next: Option<&(i64, String)>, now: Now, within: Duration) -> Option<String> {
-    let (at, what) = next?;
-    let seconds = at - now.wall.secs();
+fn due_soon(next: Option<&Work>, now: Now, within: Duration) -> Option<String> {
+    let Work { at_s, name } = next?;
+    let seconds = at_s - now.wall.secs();
     if within.is_zero() || seconds > within.as_secs().cast_signed() {
         return None;
     }
     Some(match seconds {
-        ..60 => format!("{what} is due in less than a minute"),
-        _ => format!("{what} is due in {} min", seconds / 60),
+        ..60 => format!("{name} is due in less than a minute"),
+        _ => format!("{name} is due in {} min", seconds / 60),
     })
 }
 
 /// A machine that is to wake by itself needs a clock that wakes it.
-fn no_alarm(
-    host: &Host,
-    alarm: &config::Alarm,
-    next: Option<(i64, String)>,
-    now: Now,
-) -> Option<String> {
+fn no_alarm(host: &Host, alarm: &config::Alarm, next: Option<Work>, now: Now) -> Option<String> {
     let rtc = format!("/sys/class/rtc/{}/wakealarm", alarm.rtc);
     dead_man::plan(now.wall.secs(), alarm.dead_man, next, alarm.lead)?;
     (!host.has(&rtc)).then(|| {

@@ -112,7 +112,7 @@ pub async fn run(
         on_progress(number, Step::Waking);
         let way_back = if plan.one_way { way } else { Duration::ZERO };
         let woken = Watch::begin(plan, clock, way_back, Wanted::Answer)
-            .run(controller.wake(), Some((probe, controller)))
+            .run(controller.wake(), Some(Probed { probe, controller }))
             .await?;
         if woken.probe_s.is_none() {
             return Err(driven("the server does not wake: wake it by hand"));
@@ -156,7 +156,7 @@ async fn begin(
     }
     on_progress(0, Step::Waking);
     let woken = Watch::begin(plan, clock, Duration::ZERO, Wanted::Answer)
-        .run(controller.wake(), Some((probe, controller)))
+        .run(controller.wake(), Some(Probed { probe, controller }))
         .await?;
     controller.still_starts().await?;
     match woken.probe_s {
@@ -183,6 +183,13 @@ enum Wanted {
     Answer,
 }
 
+/// What finds out whether the server answers.
+#[derive(Clone, Copy)]
+struct Probed<'a> {
+    probe: &'a Probe,
+    controller: &'a dyn Controller,
+}
+
 /// Watches a server from a command on.
 struct Watch<'a> {
     plan: &'a Plan,
@@ -200,7 +207,7 @@ impl<'a> Watch<'a> {
     async fn run(
         &self,
         command: impl Future<Output = Result<(), nightwatt_power::Error>>,
-        probe: Option<(&Probe, &dyn Controller)>,
+        probed: Option<Probed<'_>>,
     ) -> Result<Times, Error> {
         let icmp = async {
             let address = self.plan.by_icmp.then(|| self.plan.port.ip())?;
@@ -212,7 +219,7 @@ impl<'a> Watch<'a> {
             matches!(self.clock.timeout(ANSWER, connected).await, Ok(Ok(_)))
         });
         let probed = async {
-            let (probe, controller) = probe?;
+            let Probed { probe, controller } = probed?;
             self.until(async || {
                 // Whether that failed is seen by whether it answers.
                 let _ = controller.remind().await;

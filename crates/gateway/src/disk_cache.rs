@@ -7,6 +7,7 @@
 //! answer never comes back.
 
 pub mod budget;
+pub mod for_tests;
 mod heir;
 pub mod index;
 pub mod log;
@@ -31,14 +32,14 @@ use nightwatt_httpcache::sharing::fingerprint;
 use nightwatt_httpcache::{CacheKey, Purge, Rules, Timestamp};
 use tokio::sync::{Semaphore, oneshot};
 
-use self::budget::{Budget, kernels_count};
+use self::budget::Budget;
 pub(crate) use self::heir::Heir;
 use self::index::Variant;
 use self::log::{Bounds, Log, Shared};
 use self::record::{Body, Day, Meta, Name};
 use self::storage::Folder;
-use self::writer::Job;
 pub(crate) use self::writer::write_back;
+use self::writer::{Job, kernels_count};
 use crate::config::DiskConfig;
 use crate::error::StartError;
 use crate::repeated_warnings::Repeats;

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use self::post::Post;
-use self::watch::{CertificateSeen, Event, Kind, Seen, ServerSeen, Watch};
+use self::watch::{CertificateSeen, Event, Kind, RequestsSeen, Seen, ServerSeen, VisitsSeen, Watch};
 use crate::config::WebhookConfig;
 pub use crate::error::UnusableWebhook;
 use crate::gateway::Gateway;
@@ -136,6 +136,8 @@ fn seen(gateway: &Gateway) -> Seen {
 
 fn server(kind: Kind, name: &str, supervisor: &Supervisor, sla: Option<Sla>) -> ServerSeen {
     let (status, sla) = (supervisor.status(), sla.unwrap_or_default());
+    let requests = status.sla.requests.zip(sla.share);
+    let visits = status.sla.visits_today.zip(sla.visits_per_day);
     ServerSeen {
         name: name.to_owned(),
         kind,
@@ -143,7 +145,10 @@ fn server(kind: Kind, name: &str, supervisor: &Supervisor, sla: Option<Sla>) -> 
         is_well: matches!(status.phase, Phase::Awake | Phase::Asleep),
         failures: status.failures,
         wake_loops: status.wake_loops,
-        sla: status.sla.requests.zip(sla.share).map(|(counts, it)| (counts, it.share)),
-        visits: status.sla.visits_today.zip(sla.visits_per_day),
+        sla: requests.map(|((requests, delayed), it)| {
+            let share = it.share;
+            RequestsSeen { requests, delayed, share }
+        }),
+        visits: visits.map(|(today, allowed)| VisitsSeen { today, allowed }),
     }
 }

@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 
-use crate::client::{end_of, trailers};
+use crate::answer_head::{end_of, trailers};
 use crate::head::{Refusal, Scan, parse_fields, scan};
 
 /// The line before a chunk, with its extensions, is not longer.

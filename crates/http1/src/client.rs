@@ -6,7 +6,6 @@
 
 mod answer;
 mod framing;
-mod head;
 mod sending;
 mod underway;
 
@@ -20,16 +19,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 pub use self::answer::AnswerBody;
 use self::answer::{Rest, Source};
-pub use self::head::{BadAnswer, PlainResponse};
-use self::head::{Head, parse};
-pub(crate) use self::head::{end_of, trailers};
 use self::sending::Sending;
 pub use self::underway::Underway;
+pub use crate::answer_head::{BadAnswer, PlainResponse};
+use crate::answer_head::{Head, parse};
 use crate::body::BodyError;
 use crate::reader::poll_read;
-
-/// No head of an answer is longer, in bytes.
-const LONGEST_HEAD: usize = 400 << 10;
 
 /// No more interim answers come before one answer.
 const MOST_INTERIM: usize = 256;

@@ -16,6 +16,7 @@
 //! out in one system call. A plain answer from the upstream takes the fast path, too. A connection that is
 //! idle holds no buffer.
 
+mod answer_head;
 mod body;
 mod chunked;
 pub mod client;

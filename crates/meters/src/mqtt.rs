@@ -69,13 +69,14 @@ fn open(_: &Host, spec: &MeterSpec) -> Opening {
         Some(topic) => topic,
     };
     let user = match (spec.text("user"), spec.password()?) {
-        (Some(user), password) => {
-            Some((user.to_owned(), password.unwrap_or_else(|| Secret::new(""))))
+        (Some(name), password) => {
+            let password = password.unwrap_or_else(|| Secret::new(""));
+            Some(User { name: name.to_owned(), password })
         }
         (None, None) => None,
         (None, Some(_)) => return Err(spec.wrong("a password needs a user: write `user=NAME`")),
     };
-    let texts = [Some(topic), user.as_ref().map(|(user, _)| user.as_str())];
+    let texts = [Some(topic), user.as_ref().map(|user| user.name.as_str())];
     if texts.into_iter().flatten().any(|text| text.len() > LONGEST_TEXT) {
         return Err(spec.wrong("that is too long for MQTT"));
     }
@@ -108,6 +109,12 @@ fn unreachable(place: &str, error: io::Error) -> MeterError {
     MeterError::Io { what, error }
 }
 
+/// As whom we come.
+struct User {
+    name: String,
+    password: Secret,
+}
+
 struct Mqtt {
     channels: Vec<Channel>,
     meter: String,
@@ -126,7 +133,7 @@ struct Mqtt {
 
 impl Mqtt {
     /// Says who we are, and what we want to hear.
-    fn join(&mut self, user: Option<&(String, Secret)>, until: Mono) -> Result<(), MeterError> {
+    fn join(&mut self, user: Option<&User>, until: Mono) -> Result<(), MeterError> {
         let mut own = [0; 6];
         // Where there is no randomness, the broker will hang up on the other of the same name.
         let _ = getrandom::fill(&mut own);
@@ -134,8 +141,8 @@ impl Mqtt {
             name.push(char::from(b'a' + byte % 26));
             name
         });
-        let user = user.map(|(user, password)| (user.as_str(), password.reveal()));
-        self.send(&packet::connect(&client, user))?;
+        let login = user.map(|it| packet::Login { user: &it.name, password: it.password.reveal() });
+        self.send(&packet::connect(&client, login))?;
         match self.answer(until)? {
             Packet::Connected(0) => {}
             Packet::Connected(code @ (4 | 5)) => {

@@ -36,7 +36,7 @@ pub use go::{GoRuntime, go_runtime};
 pub use idle::IdleProbe;
 pub use offers::{Offer, offers};
 pub use place::{InstructionKind, Location, ProbeSite, instruction_kind};
-pub use samples::{CpuSample, Function, Program, Sample, Samples};
+pub use samples::{Begin, CpuSample, Function, Program, Sample, Samples};
 pub use sections::{CallEvents, Calls, Extras, SectionProbes, Watch};
 pub use stepping::{StepCost, step_cost};
 pub use target::{Point, resolve_file};

@@ -54,9 +54,19 @@ pub struct Function {
     pub name: String,
     /// The file it is in.
     pub file: PathBuf,
-    /// Device and number of that file, and where in it the function begins; none where that is not
-    /// known.
-    pub begins: Option<(u64, u64, u64)>,
+    /// Where it begins; none where that is not known.
+    pub begins: Option<Begin>,
+}
+
+/// Where a function begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Begin {
+    /// The device of its file.
+    pub device: u64,
+    /// The file's number there.
+    pub inode: u64,
+    /// From the beginning of the file.
+    pub offset: u64,
 }
 
 /// What a sample saw.
@@ -276,8 +286,9 @@ impl Samples {
             let mapped = &self.processes.files()[file].name;
             let path = loaded.map_or_else(|| PathBuf::from(mapped), |file| file.path.clone());
             let named = symbol.zip(loaded).map(|(symbol, file)| {
-                let (name, begin) = file.symbols.function(symbol);
-                (name, (file.identity.0, file.identity.1, begin))
+                let (name, offset) = file.symbols.function(symbol);
+                let (device, inode) = file.identity;
+                (name, Begin { device, inode, offset })
             });
             let (name, begins) = named
                 .map_or_else(|| (unnamed(mapped), None), |(name, begins)| (name, Some(begins)));

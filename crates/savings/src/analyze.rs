@@ -57,7 +57,7 @@ pub use self::costs::{CostTable, FrontierPoint};
 pub use self::holes::Hole;
 use self::pass::Pass;
 pub use self::policy_figures::PolicyFigures;
-pub use self::result::{Analysis, MirrorFigures, MirrorRun, SizeFigures};
+pub use self::result::{Analysis, MirrorFigures, MirrorRun, SizeBand, SizeFigures};
 pub use self::sla::SlaFigures;
 use self::wakers::Wakers;
 pub use self::wakers::{Caused, Waker, WakerFigures};

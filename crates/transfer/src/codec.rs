@@ -12,10 +12,9 @@ use lzma_rust2::{CheckType, XzOptions, XzReader, XzWriter};
 use rustix::time::{ClockId, clock_gettime};
 use zstd_safe::{CCtx, CParameter, DCtx};
 
+pub use crate::pure::arm::MOST_BYTES;
 use crate::pure::arm::{Arm, Codec};
 
-/// Most bytes of a block before it is packed.
-pub const MOST_BYTES: usize = 4 << 20;
 /// Memory that a packed block may ask for to be unpacked, KiB: what xz needs for the longest block, and some more.
 const MEMORY_KIB: u32 = 16 << 10;
 /// Bytes after which packing looks whether it is cancelled.

@@ -34,9 +34,11 @@ pub use error::MessageError;
 pub use frame::{FrameError, FrameReader, FrameWriter};
 pub use message::{
     Ack, Attribute, Change, Codecs, Data, Entry, EntryKind, Failed, Failure, Fin, Have, Hello,
-    Hole, MOST_ATTRIBUTE, MOST_STREAM, Message, Nack, OF_USERS, Receipt, Rejected, Spent, Stamp,
-    What, content_sum,
+    Hole, MOST_ATTRIBUTE, MOST_STREAM, Message, Nack, OF_USERS, Receipt, Rejected, Spent, What,
+    content_sum,
 };
+
+pub use crate::pure::grain::Stamp;
 
 /// The first version of the protocol, and the last one that this program knows.
 pub const VERSIONS: [u16; 2] = [1, 1];

@@ -153,8 +153,15 @@ pub(crate) const LAYERS: [Layer; 9] = [
 
 /// The index of the layer of a module, or of the innermost module around it that has one.
 pub(crate) fn layer_of(module: &str) -> Option<usize> {
-    let has = |module: &str| LAYERS.iter().position(|layer| layer.modules.contains(&module));
-    has(module).or_else(|| layer_of(module.rsplit_once("::")?.0))
+    let entry = entry_of(module)?;
+    LAYERS.iter().position(|layer| layer.modules.contains(&entry))
+}
+
+/// The entry of the table for a module, or for the innermost module around it that has one.
+pub(crate) fn entry_of(module: &str) -> Option<&'static str> {
+    let mut entries = LAYERS.iter().flat_map(|layer| layer.modules.iter().copied());
+    let entry = entries.find(|entry| *entry == module);
+    entry.or_else(|| entry_of(module.rsplit_once("::")?.0))
 }
 
 /// Entries of the table that name no module of these.
@@ -174,6 +181,8 @@ mod tests {
         assert_eq!(name("metrics::disk"), Some("operate"));
         assert_eq!(name("disk_cache::writer"), Some("cache"));
         assert_eq!(name("brand_new::part"), None);
+        assert_eq!(entry_of("disk_cache::writer"), Some("disk_cache"));
+        assert_eq!(entry_of("in_use::watch"), Some("in_use::watch"));
     }
 
     #[test]

@@ -31,6 +31,11 @@ impl Modules {
         self.0.insert(module, Module { file, names });
     }
 
+    /// The path that `use` has given a name in a module.
+    pub(super) fn used(&self, module: &[String], name: &str) -> Option<&[String]> {
+        self.0.get(module)?.names.used.get(name).map(Vec::as_slice)
+    }
+
     /// The file with what a path in a module means, unless that is in another crate. Re-exports are followed to
     /// where the item is defined.
     pub(super) fn file_of(&self, module: &[String], path: &[String]) -> Option<usize> {

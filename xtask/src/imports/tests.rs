@@ -87,6 +87,46 @@ fn what_is_nested_belongs_together() {
     assert_eq!(found, ["a -> c"]);
 }
 
+/// The paths of the imports from a higher layer.
+fn upward(name: &str, files: &[(&str, &str)]) -> Vec<String> {
+    let graph = graph(name, files);
+    let upward = graph.arrows.iter().filter(|it| graph.points_up(it));
+    upward.map(|it| it.path.clone()).collect()
+}
+
+#[test]
+fn a_parent_and_its_child_in_a_higher_layer_are_two() {
+    let child = ("in_use/watch.rs", "pub struct Watch;\nuse super::InUse;\n");
+    let parent = ("in_use.rs", "pub struct InUse;\nuse self::watch::Watch;\n");
+    assert_eq!(upward("gateway", &[parent, child]), ["self::watch::Watch"]);
+    let lower = ("in_use.rs", "pub struct InUse;\nuse self::judge::J;\n");
+    assert!(upward("gateway", &[lower, child, ("in_use/judge.rs", "pub struct J;")]).is_empty());
+}
+
+#[test]
+fn the_root_is_in_the_highest_layer() {
+    let root = ("lib.rs", "mod private;\npub fn helper() {}\nuse private::P;\n");
+    let private = ("private.rs", "pub struct P;\nuse crate::helper;\n");
+    assert_eq!(upward("gateway", &[root, private]), ["crate::helper"]);
+    assert!(upward("gateway", &[root, ("private.rs", "pub struct P;")]).is_empty());
+    assert!(upward("other", &[root, private]).is_empty());
+}
+
+#[test]
+fn entries_of_the_layers_that_import_each_other_are_found() {
+    let store = ("store.rs", "use crate::disk_cache::record::R;\npub struct S;\n");
+    let cache = ("disk_cache.rs", "mod record;\n");
+    let record = ("disk_cache/record.rs", "pub struct R;\n");
+    let writer = ("disk_cache/writer.rs", "use crate::store::S;\n");
+    let closed = graph("gateway", &[store, cache, record, writer]);
+    let (count, arrows) = closed.cycles_of_entries();
+    let paths: Vec<&str> = arrows.iter().map(|arrow| arrow.path.as_str()).collect();
+    assert_eq!((count, &paths[..]), (2, &["crate::disk_cache::record::R", "crate::store::S"][..]));
+    assert!(closed.cycles().is_empty());
+    assert_eq!(graph("gateway", &[store, cache, record]).cycles_of_entries().0, 0);
+    assert_eq!(graph("other", &[store, cache, record, writer]).cycles_of_entries().0, 0);
+}
+
 #[test]
 fn an_import_from_a_higher_layer_points_up() {
     let files = [
@@ -94,17 +134,8 @@ fn an_import_from_a_higher_layer_points_up() {
         ("config.rs", ""),
         ("reload.rs", ""),
     ];
-    let up = |name| {
-        let graph = graph(name, &files);
-        graph
-            .arrows
-            .iter()
-            .filter(|it| graph.points_up(it))
-            .map(|it| it.path.clone())
-            .collect::<Vec<_>>()
-    };
-    assert_eq!(up("gateway"), ["crate::reload"]);
-    assert!(up("other").is_empty());
+    assert_eq!(upward("gateway", &files), ["crate::reload"]);
+    assert!(upward("other", &files).is_empty());
 }
 
 #[test]

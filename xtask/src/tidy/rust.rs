@@ -2,6 +2,8 @@
 
 use super::Finding;
 use crate::code::{code_of, functions, words};
+use crate::imports::mentions;
+use crate::purity::{self, is_pure};
 
 /// Lines of a file.
 const FILE: usize = 600;
@@ -15,43 +17,9 @@ const UNFINISHED: [&str; 3] = ["todo!", "unimplemented!", "dbg!"];
 /// Notes that mark the same. In two halves, or this file would be the first to break the rule.
 const NOTES: [&str; 2] = [concat!("FIX", "ME"), concat!("XX", "X")];
 
-/// Crates without clock, files and sockets, and such modules of others. A module called `pure` is one without being
-/// named here.
-const PURE: [&str; 22] = [
-    "crates/agent/src/announcer",
-    "crates/agent/src/dead_man",
-    "crates/agent/src/protocol",
-    "crates/energy/src/",
-    "crates/gateway/src/acme/schedule",
-    "crates/gateway/src/gate/traffic",
-    "crates/gateway/src/webhooks/watch",
-    "crates/httpcache/src/",
-    "crates/netlab/src/check/verdict",
-    "crates/netlab/src/ends/config",
-    "crates/netlab/src/helps/change",
-    "crates/netlab/src/helps/result",
-    "crates/netlab/src/probe/message",
-    "crates/netlab/src/relay/line",
-    "crates/load/src/generate/answer_reader",
-    "crates/mirror/src/coding",
-    "crates/mirror/src/discover",
-    "crates/policy/src/",
-    "crates/report/src/",
-    "crates/sim/src/",
-    "crates/transfer/src/wire",
-    "crates/workloads/src/",
-];
 const IMPURE_WORDS: [&str; 7] =
     ["Instant", "SystemTime", "libc", "nightwatt_clock", "nix", "rustix", "tokio"];
 const IMPURE_PATHS: [&str; 5] = ["std::env", "std::fs", "std::net", "std::process", "std::thread"];
-
-/// Whether the file is in one of them.
-fn is_pure(path: &str) -> bool {
-    let mut parts = path.split('/');
-    let is_source = parts.next() == Some("crates") && parts.nth(1) == Some("src");
-    let is_named = PURE.iter().any(|pure| path.starts_with(pure));
-    is_named || is_source && parts.any(|part| part == "pure" || part == "pure.rs")
-}
 
 pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     let code = code_of(text);
@@ -59,6 +27,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Finding> {
     file.lengths(&code);
     file.unfinished(text, &code);
     file.unexplained(&code);
+    file.of_others(text);
     if is_pure(path) {
         file.impure(&code);
     }
@@ -142,18 +111,68 @@ impl File<'_> {
         }
     }
 
+    /// A file that is included from another crate is compiled twice, and its own crate does not know.
+    fn of_others(&mut self, text: &str) {
+        for (index, line) in text.lines().enumerate() {
+            let Some(rest) = line.trim_start().strip_prefix("#[path = \"") else { continue };
+            let named = rest.split('"').next().unwrap_or_default();
+            if leads_out(self.path, named) {
+                let advice = format!("`{named}` is in another crate: have it export what you need");
+                self.say(index, "path", 1, advice);
+            }
+        }
+    }
+
     fn impure(&mut self, code: &str) {
         let tests_from = self.tests_from(code);
+        let mentioned = mentions(code);
         for (index, line) in code.lines().enumerate() {
             let word = IMPURE_WORDS.iter().find(|name| words(line).any(|word| word == **name));
+            let paths = mentioned.get(&(index + 1)).map_or(&[][..], Vec::as_slice);
             let is_fine = |path: &str| path == "std::thread" && index >= tests_from;
-            let path = IMPURE_PATHS.iter().find(|path| line.contains(**path) && !is_fine(path));
+            let is_there = |path: &str| {
+                line.contains(path) || paths.iter().any(|it| is_inside(it, path))
+            };
+            let path = IMPURE_PATHS.iter().find(|path| is_there(path) && !is_fine(path));
             if let Some(name) = word.or(path) {
                 let advice = format!("`{name}` in pure code: take it as an argument");
                 self.say(index, "purity", 1, advice);
             }
         }
     }
+}
+
+/// Entries of the list of pure modules that name no file of these.
+pub(super) fn stale<'a>(paths: impl Iterator<Item = &'a str> + Clone) -> Vec<Finding> {
+    let finding = |entry| Finding {
+        path: "xtask/src/purity.rs".to_owned(),
+        line: 1,
+        rule: "purity",
+        weight: 1,
+        advice: format!("there is no `{entry}`: remove it from PURE"),
+    };
+    purity::stale(paths).map(finding).collect()
+}
+
+/// Whether a path is this one, is below it, or is all of `std`.
+fn is_inside(path: &str, above: &str) -> bool {
+    let rest = path.strip_prefix(above);
+    path == "std" || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// Whether what a file names, from its folder, is outside its crate.
+fn leads_out(path: &str, named: &str) -> bool {
+    let own = if path.starts_with("crates/") { 2 } else { 1 };
+    let mut depth = path.split('/').count() - 1;
+    for part in named.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if depth <= own => return true,
+            ".." => depth -= 1,
+            _ => depth += 1,
+        }
+    }
+    named.starts_with('/')
 }
 
 fn line_of(text: &str, index: usize) -> usize {
@@ -218,5 +237,36 @@ mod tests {
         assert_eq!(found("crates/sim/src/tests.rs", "use std::thread;\n"), []);
         assert_eq!(found("crates/mirror/src/store.rs", text), []);
         assert_eq!(found("crates/power/src/a.rs", text), []);
+    }
+    #[test]
+    fn paths_in_trees_of_use_are_impure_too() {
+        let is_impure = |text: &str| !found("crates/mirror/src/pure/plan.rs", text).is_empty();
+        assert!(is_impure("use std::{fs, net::TcpStream};\n"));
+        assert!(is_impure("use std::{fmt, process};\n"));
+        assert!(is_impure("use std as rust;\n"));
+        assert!(is_impure("use std::*;\n"));
+        assert!(!is_impure("use std::{fmt, io, time::Duration};\nuse core::net::IpAddr;\n"));
+        assert!(!is_impure("use crate::{fs, net::Stamp, std_like};\n"));
+        let found = found("crates/sim/src/a.rs", "use std::{\n    fmt,\n    fs,\n};\n");
+        assert_eq!(found, [(3, "purity")]);
+    }
+
+    #[test]
+    fn files_of_other_crates_are_not_included() {
+        let text = |path: &str| format!("#[cfg(test)]\n#[path = \"{path}\"]\nmod a;\n");
+        let targets = "crates/fuzz-targets/src/targets/records.rs";
+        assert_eq!(found(targets, &text("../../../gateway/src/memory.rs")), [(2, "path")]);
+        assert_eq!(found("crates/a/src/lib.rs", &text("../../b/src/c.rs")), [(2, "path")]);
+        assert_eq!(found("crates/a/src/lib.rs", &text("/tmp/c.rs")), [(2, "path")]);
+        assert_eq!(found(targets, &text("../../tests/memory.rs")), []);
+        assert_eq!(found("crates/a/src/lib.rs", &text("lib_tests.rs")), []);
+    }
+
+    #[test]
+    fn a_list_of_what_is_gone_is_found() {
+        let all = stale([].into_iter());
+        assert!(all.iter().any(|it| it.advice.contains("`crates/energy/src/`")), "{all:?}");
+        let left = stale(["crates/energy/src/lib.rs"].into_iter());
+        assert_eq!(left.len(), all.len() - 1);
     }
 }

@@ -54,8 +54,14 @@ const RING: u64 = OWN_PAGE + RECORDS * RECORD;
 /// The size of the file.
 pub const SIZE: u64 = FRONT as u64 + RINGS as u64 * RING;
 
-/// Bytes of a file: where they begin, and how many.
-pub type Range = (u64, usize);
+/// Bytes of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Range {
+    /// The first of them.
+    pub from: u64,
+    /// How many.
+    pub length: usize,
+}
 
 /// Why a file can't be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +128,8 @@ impl Header {
 
 /// Where the names of some sections stand.
 pub const fn names(from: usize, to: usize) -> Range {
-    ((NAMES_AT + from * NAME_SIZE) as u64, to.saturating_sub(from) * NAME_SIZE)
+    let length = to.saturating_sub(from) * NAME_SIZE;
+    Range { from: (NAMES_AT + from * NAME_SIZE) as u64, length }
 }
 
 /// Those names.
@@ -147,7 +154,7 @@ pub struct Head {
 }
 
 /// Where the heads of all rings stand.
-pub const HEADS: Range = (HEADS_AT as u64, RINGS * HEAD_SIZE);
+pub const HEADS: Range = Range { from: HEADS_AT as u64, length: RINGS * HEAD_SIZE };
 
 /// Those heads.
 pub fn heads_of(bytes: &[u8]) -> impl Iterator<Item = Head> {
@@ -169,7 +176,7 @@ const fn ring_at(ring: usize) -> u64 {
 
 /// Where the calls that found no room stand, by section.
 pub const fn lost(ring: usize) -> Range {
-    (ring_at(ring), SECTIONS * 8)
+    Range { from: ring_at(ring), length: SECTIONS * 8 }
 }
 
 /// Those counts.
@@ -211,9 +218,12 @@ impl RingReader {
         let records = ring_at(ring) + OWN_PAGE;
         let first = self.read % RECORDS;
         let whole = count.min(RECORDS - first);
-        let range = |from: u64, count: u64| (records + from * RECORD, (count * RECORD) as usize);
+        let range = |from: u64, count: u64| Range {
+            from: records + from * RECORD,
+            length: (count * RECORD) as usize,
+        };
         let ranges = [range(first, whole), range(0, count - whole)];
-        ranges.into_iter().filter(|(_, length)| *length > 0).collect()
+        ranges.into_iter().filter(|range| range.length > 0).collect()
     }
 
     /// Reads records: whose, and what. `known` is how many sections there are.

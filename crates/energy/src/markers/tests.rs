@@ -329,10 +329,10 @@ proptest! {
             written = written.wrapping_add(step);
             // The ring: each place holds the last record that was written there.
             let mut places = 0;
-            for (offset, length) in reader.unread(1, written) {
+            for area::Range { from: offset, length } in reader.unread(1, written) {
                 for place in 0..length as u64 / 16 {
                     let number = from.wrapping_add(places);
-                    let at = offset - (area::lost(1).0 + 4096) + 16 * place;
+                    let at = offset - (area::lost(1).from + 4096) + 16 * place;
                     prop_assert_eq!(at, number % RECORDS * 16);
                     let mut record = number.to_ne_bytes().to_vec();
                     record.extend(5_u32.to_ne_bytes());
@@ -362,7 +362,7 @@ fn names_and_heads_are_read_and_what_is_no_such_file_is_told() {
     assert_eq!(Header::read(&bytes).unwrap().sections, 2);
     bytes[4096..4101].copy_from_slice(b"parse");
     bytes[4160..4164].copy_from_slice(b"a\x1b[m");
-    let part = |(from, length): area::Range| &bytes[from as usize..from as usize + length];
+    let part = |area::Range { from, length }| &bytes[from as usize..from as usize + length];
     let names: Vec<String> = area::names_of(part(area::names(0, 2))).collect();
     assert_eq!(names, ["parse", "a\u{fffd}[m"]);
     // The third ring: thread 9 has written 5 records, and 2 calls found no room.
@@ -370,7 +370,7 @@ fn names_and_heads_are_read_and_what_is_no_such_file_is_told() {
     for (at, value) in [(0, 9), (8, 5), (16, 2)] {
         bytes[20_480 + 256 + at] = value;
     }
-    let (from, length) = area::HEADS;
+    let area::Range { from, length } = area::HEADS;
     let heads = &bytes[from as usize..from as usize + length];
     let expected = Head { owner: 9, written: 5, lost: 2 };
     assert_eq!(area::heads_of(heads).nth(2), Some(expected));

@@ -1,15 +1,11 @@
 //! Segments of the disk cache: any files are opened in bounded time, what is read of them is whole, and
 //! the log can be written on and opened again.
 
-#[path = "../../../gateway/src/disk_cache/tests/memory.rs"]
-mod memory;
-
 use bytes::Bytes;
+use nightwatt_gateway::disk_cache::for_tests::Memory;
 use nightwatt_gateway::disk_cache::log::{Bounds, Log, New};
 use nightwatt_gateway::disk_cache::record::{Content, Day, Name, RecordKind, body_sum};
 use nightwatt_gateway::disk_cache::storage::Storage;
-
-use self::memory::Memory;
 
 fn names(log: &Log<Memory>) -> Vec<Name> {
     log.shared().index().names().map(|(name, _)| name.clone()).collect()

@@ -22,13 +22,13 @@ pub fn run(bytes: &[u8]) {
     let mut merger = Merger::default();
     let mut marks = Vec::new();
     let mut reader = RingReader::default();
-    for head in heads_of(&bytes[..bytes.len().min(HEADS.1)]) {
+    for head in heads_of(&bytes[..bytes.len().min(HEADS.length)]) {
         let ranges = reader.unread(1, head.written);
-        let read: usize = ranges.iter().map(|(_, length)| length).sum();
+        let read: usize = ranges.iter().map(|range| range.length).sum();
         assert!(read as u64 <= RECORDS * 16);
         let mut left = bytes.iter().copied().cycle().take(read.min(16 * MOST));
-        for (_, length) in ranges {
-            let records: Vec<u8> = left.by_ref().take(length).collect();
+        for range in ranges {
+            let records: Vec<u8> = left.by_ref().take(range.length).collect();
             reader.take(&records, sections, |thread, mark| marks.push((thread, mark)));
         }
         reader = RingReader::from(head);

@@ -74,18 +74,6 @@ impl Budget {
     }
 }
 
-/// Bytes that this process has passed to disks, as the kernel counts them: by dirtied pages, in all files. Nothing if
-/// the kernel does not report it.
-pub(super) fn kernels_count() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/self/io").ok()?;
-    count_in(&text)
-}
-
-fn count_in(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
-    line.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use nightwatt_energy::time::Wall;
@@ -159,14 +147,5 @@ mod tests {
         budget.wrote(400);
         budget.look(at(10, 2), None);
         assert_eq!((budget.left(), budget.today().other), (600, 0));
-    }
-
-    #[test]
-    fn the_kernels_line_is_found() {
-        // As Linux prints it (proc(5)).
-        let text = "rchar: 5\nwchar: 9\nsyscr: 1\nsyscw: 1\nread_bytes: 0\nwrite_bytes: 8192\n\
-                    cancelled_write_bytes: 4096\n";
-        assert_eq!(count_in(text), Some(8192));
-        assert_eq!(count_in(""), None);
     }
 }

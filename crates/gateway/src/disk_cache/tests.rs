@@ -1,7 +1,6 @@
 //! The log on a disk whose power is cut, and under a process that is killed.
 
 mod kill;
-mod memory;
 mod power_cut;
 mod protocol;
 mod trouble;
@@ -13,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use nightwatt_httpcache::{Basis, Times, Timestamp};
 
-use self::memory::Memory;
+use super::for_tests::Memory;
 use super::log::{Bounds, Log, New};
 use super::record::{Body, Day, Meta, Name, PAGE};
 use super::storage::Storage;

@@ -16,7 +16,7 @@ use nightwatt_httpcache::CacheKey;
 use nightwatt_policy::admission::ClientClass;
 use tokio::sync::oneshot;
 
-use super::budget::{Budget, kernels_count};
+use super::budget::Budget;
 use super::log::{Log, New, Written};
 use super::record::{Day, HEAD, Meta, Name, PAGE, variant};
 use super::storage::Folder;
@@ -345,5 +345,31 @@ impl DiskCache {
             self.clock.sleep(EVERY).await;
             look(&self, &stores(), false).await;
         }
+    }
+}
+
+/// Bytes that this process has passed to disks, as the kernel counts them: by dirtied pages, in all files. Nothing if
+/// the kernel does not report it.
+pub(super) fn kernels_count() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    count_in(&text)
+}
+
+fn count_in(text: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix("write_bytes:"))?;
+    line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_line_is_found() {
+        // As Linux prints it (proc(5)).
+        let text = "rchar: 5\nwchar: 9\nsyscr: 1\nsyscw: 1\nread_bytes: 0\nwrite_bytes: 8192\n\
+                    cancelled_write_bytes: 4096\n";
+        assert_eq!(count_in(text), Some(8192));
+        assert_eq!(count_in(""), None);
     }
 }

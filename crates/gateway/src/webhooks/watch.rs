@@ -64,10 +64,31 @@ pub(super) struct ServerSeen {
     pub(super) failures: u32,
     /// Since the start.
     pub(super) wake_loops: u64,
-    /// Requests in the window of the SLA, the delayed ones, and their allowed share.
-    pub(super) sla: Option<((u64, u64), f64)>,
-    /// Visits delayed today, and how many the SLA allows.
-    pub(super) visits: Option<(u64, u32)>,
+    pub(super) sla: Option<RequestsSeen>,
+    pub(super) visits: Option<VisitsSeen>,
+}
+
+/// Requests in the window of the SLA.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RequestsSeen {
+    pub(super) requests: u64,
+    pub(super) delayed: u64,
+    /// The share that may be delayed.
+    pub(super) share: f64,
+}
+
+impl RequestsSeen {
+    fn are_too_many(&self) -> bool {
+        self.requests >= ENOUGH && self.delayed as f64 > self.share * self.requests as f64
+    }
+}
+
+/// Visits that were delayed today.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct VisitsSeen {
+    pub(super) today: u64,
+    /// As many as the SLA allows.
+    pub(super) allowed: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -176,14 +197,10 @@ impl Before {
     }
 
     fn look_at_sla(&mut self, server: &ServerSeen, now: Mono) -> Option<(EventKind, String)> {
-        #[expect(clippy::cast_precision_loss, reason = "counts of requests")]
-        let too_many = |((requests, delayed), share): &((u64, u64), f64)| {
-            *requests >= ENOUGH && *delayed as f64 > share * *requests as f64
-        };
-        let requests_over = server.sla.filter(too_many);
-        let visits_over = server.visits.filter(|&(today, most)| today > u64::from(most));
+        let requests_over = server.sla.filter(RequestsSeen::are_too_many);
+        let visits_over = server.visits.filter(|it| it.today > u64::from(it.allowed));
         let name = &server.name;
-        let counts = counts(server.sla, server.visits)?;
+        let counts = counts(server)?;
         if requests_over.is_none() && visits_over.is_none() {
             self.over_since = None;
             let was_broken = std::mem::replace(&mut self.is_broken, false);
@@ -196,8 +213,8 @@ impl Before {
         }
         self.is_broken = true;
         // Rounded, to hide binary fractions.
-        let share = requests_over.map(|(_, share)| format!("{} %", (share * 1e4).round() / 100.0));
-        let visits = visits_over.map(|(_, most)| format!("{most} visits a day"));
+        let share = requests_over.map(|it| format!("{} %", (it.share * 1e4).round() / 100.0));
+        let visits = visits_over.map(|it| format!("{} visits a day", it.allowed));
         let may_be: Vec<String> = share.into_iter().chain(visits).collect();
         let text =
             format!("{name}: the SLA is broken: {counts}, and {} may be.", may_be.join(", "));
@@ -206,11 +223,11 @@ impl Before {
 }
 
 /// What was delayed, by each form that counts.
-fn counts(sla: Option<((u64, u64), f64)>, visits: Option<(u64, u32)>) -> Option<String> {
-    let requests = sla.map(|((requests, delayed), _)| {
+fn counts(server: &ServerSeen) -> Option<String> {
+    let requests = server.sla.map(|RequestsSeen { requests, delayed, .. }| {
         format!("{delayed} of {requests} requests in its window were delayed")
     });
-    let visits = visits.map(|(today, _)| format!("today {today} visits were delayed"));
+    let visits = server.visits.map(|it| format!("today {} visits were delayed", it.today));
     let all: Vec<String> = requests.into_iter().chain(visits).collect();
     (!all.is_empty()).then(|| all.join(", "))
 }
@@ -323,8 +340,10 @@ mod tests {
     #[test]
     fn an_sla_is_broken_by_a_share_of_enough_requests_for_a_quarter_of_an_hour() {
         let mut watch = Watch::default();
-        let sla =
-            |requests, delayed| ServerSeen { sla: Some(((requests, delayed), 0.1)), ..server() };
+        let sla = |requests, delayed| ServerSeen {
+            sla: Some(RequestsSeen { requests, delayed, share: 0.1 }),
+            ..server()
+        };
         // Of 19 all; then 10 of 100, which is allowed.
         assert_eq!(kinds(&mut watch, sla(19, 19), 0), []);
         assert_eq!(kinds(&mut watch, sla(19, 19), 20), []);
@@ -343,7 +362,8 @@ mod tests {
     #[test]
     fn an_sla_is_broken_by_more_visits_than_may_wait_in_a_day() {
         let mut watch = Watch::default();
-        let visits = |today| ServerSeen { visits: Some((today, 3)), ..server() };
+        let visits =
+            |today| ServerSeen { visits: Some(VisitsSeen { today, allowed: 3 }), ..server() };
         assert_eq!(kinds(&mut watch, visits(3), 0), []);
         assert_eq!(kinds(&mut watch, visits(4), 1), []);
         assert_eq!(kinds(&mut watch, visits(4), 16), [EventKind::SlaBroken]);

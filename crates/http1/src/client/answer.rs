@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::ClientError;
 use super::framing::Framing;
-use super::head::BadAnswer;
+use crate::answer_head::BadAnswer;
 use crate::chunked::Step;
 use crate::reader::{PART, SCRATCH, poll_read};
 

@@ -3,8 +3,7 @@
 use http::header::{CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{Method, StatusCode};
 
-use super::LONGEST_HEAD;
-use super::head::{BadAnswer, Head};
+use crate::answer_head::{BadAnswer, Head, LONGEST_HEAD};
 use crate::chunked::Chunked;
 use crate::head::{MOST_FIELDS, length_of};
 use crate::response::is_bodyless;
@@ -86,3 +85,7 @@ impl Framing {
         if length == 0 { Self::Nothing } else { Self::Length(length) }
     }
 }
+
+#[cfg(test)]
+#[path = "head_tests.rs"]
+mod tests;

@@ -1,10 +1,9 @@
+use bytes::BytesMut;
+use http::HeaderValue;
 use proptest::prelude::*;
 
-use http::Method;
-
-use super::super::framing::Framing;
 use super::*;
-use crate::head::MOST_FIELDS;
+use crate::answer_head::parse;
 
 /// Head and framing of the answer to a GET.
 fn framing(head: &str) -> Result<(String, bool), BadAnswer> {

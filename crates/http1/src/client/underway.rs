@@ -8,9 +8,9 @@ use bytes::{Buf, Bytes, BytesMut};
 use http::{HeaderMap, Request, Response, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::head::{PlainResponse, end_of};
 use super::sending::Sending;
 use super::{AnswerBody, Connection, Return, Unanswered, converse};
+use crate::answer_head::{PlainResponse, end_of};
 use crate::body::BodyError;
 use crate::head::no_fields;
 use crate::reader::{SCRATCH, poll_read};

@@ -254,11 +254,11 @@ fn channels(runs: &[Run], idle: Option<&[Option<Mean>]>, share: Option<f64>) -> 
     });
     let report = |(index, (meter, place, channel)): (usize, (usize, usize, &Channel))| {
         let share = if channel.scope.goes_by_cpu_time() {
-            share.map(|share| (share, AttributedBy::CpuTime))
+            share.map(|of_all| Attribution { of_all, by: AttributedBy::CpuTime })
         } else {
             accelerator_share(runs, &channel.name)
                 .filter(|_| channel.scope == Scope::Gpu)
-                .map(|share| (share, AttributedBy::AcceleratorTime))
+                .map(|of_all| Attribution { of_all, by: AttributedBy::AcceleratorTime })
         };
         let runs: Vec<OneRun> = runs
             .iter()
@@ -285,6 +285,13 @@ fn accelerator_share(runs: &[Run], channel: &str) -> Option<f64> {
         all.unseen += time.unseen;
     }
     all.share()
+}
+
+/// The command's share of a channel.
+#[derive(Clone, Copy)]
+struct Attribution {
+    of_all: f64,
+    by: AttributedBy,
 }
 
 /// What one channel says of one run.
@@ -342,7 +349,7 @@ fn channel_report(
     channel: &Channel,
     runs: &[OneRun],
     idle: Option<Mean>,
-    share: Option<(f64, AttributedBy)>,
+    share: Option<Attribution>,
 ) -> ChannelReport {
     // A counter that never counted has said nothing: its steps are longer than a run. If it counted in
     // some, the mean is over all: what one run misses of a step, another has too much.
@@ -372,7 +379,6 @@ fn channel_report(
         .zip(idle)
         .zip(budget)
         .map(|((mean, idle), budget)| dynamic(channel, mean.mean, idle, budget, mean_time));
-    let attributed = mean.zip(share).map(|(mean, (share, by))| (mean.mean * share, by));
     ChannelReport {
         meter: meter.to_owned(),
         channel: channel.name.clone(),
@@ -383,8 +389,8 @@ fn channel_report(
         budget,
         watts: mean.map(|mean| mean.mean / mean_time.as_secs_f64()),
         dynamic,
-        attributed_j: attributed.map(|(joules, _)| joules),
-        attributed_by: attributed.map(|(_, by)| by),
+        attributed_j: mean.zip(share).map(|(mean, share)| mean.mean * share.of_all),
+        attributed_by: mean.and(share).map(|share| share.by),
         coverage: covered.as_secs_f64() / time.as_secs_f64().max(f64::MIN_POSITIVE),
         readings: runs.iter().map(|run| run.totals.readings).sum(),
         gaps: runs.iter().map(|run| run.totals.gaps).sum(),

@@ -26,17 +26,23 @@ pub(super) enum Packet {
     Pong,
 }
 
+/// As whom we come.
+pub(super) struct Login<'a> {
+    pub(super) user: &'a str,
+    pub(super) password: &'a str,
+}
+
 /// Section 3.1.
-pub(super) fn connect(client: &str, user: Option<(&str, &str)>) -> Vec<u8> {
+pub(super) fn connect(client: &str, login: Option<Login<'_>>) -> Vec<u8> {
     // A clean session; with a name and password if there are.
-    let flags = 0x02 | if user.is_some() { 0xc0 } else { 0 };
+    let flags = 0x02 | if login.is_some() { 0xc0 } else { 0 };
     let mut body = Vec::new();
     text(&mut body, "MQTT");
     body.extend([4, flags]);
     body.extend(KEEP_ALIVE.to_be_bytes());
     text(&mut body, client);
-    if let Some((name, password)) = user {
-        text(&mut body, name);
+    if let Some(Login { user, password }) = login {
+        text(&mut body, user);
         text(&mut body, password);
     }
     packet(0x10, &body)
@@ -134,7 +140,7 @@ mod tests {
     #[test]
     fn packets_are_those_of_the_standard() {
         // Section 3.1: protocol name and level, flags, keep alive; then client, name and password.
-        let connect = connect("nw", Some(("me", "pw")));
+        let connect = connect("nw", Some(Login { user: "me", password: "pw" }));
         let expected = b"\x10\x16\x00\x04MQTT\x04\xc2\x00\x3c\x00\x02nw\x00\x02me\x00\x02pw";
         assert_eq!(connect, expected);
         assert_eq!(subscribe("a/b"), b"\x82\x08\x00\x01\x00\x03a/b\x00");

@@ -15,7 +15,7 @@ use crate::check::CheckResult;
 use crate::link::Emulation;
 use crate::relay::Relayed;
 use crate::scenario::Scenario;
-use crate::study::notes::{about_frequency, about_waking, unpowered};
+use crate::study::notes::{PowerSource, about_frequency, about_waking, unpowered};
 use crate::study::result::{BUSY, EndReport, disagreeing, limits_of_ends};
 use crate::study::{Cell, Run, ScenarioReport};
 
@@ -356,9 +356,9 @@ impl HelpsReport {
             seen.source
         });
         // All of them, so that each link has what it was told.
-        let sources: Vec<(String, bool)> = seen.collect();
-        if let Some((source, is_modelled)) = sources.into_iter().next() {
-            (self.energy_source, self.energy_is_modelled) = (source, is_modelled);
+        let sources: Vec<PowerSource> = seen.collect();
+        if let Some(PowerSource { name, is_modelled }) = sources.into_iter().next() {
+            (self.energy_source, self.energy_is_modelled) = (name, is_modelled);
         }
         self.wake_joules = self.wake_joules.filter(|_| self.energy_is_modelled);
         self.notes.extend(unpowered_links);

@@ -54,11 +54,18 @@ pub(crate) fn below_idle(energy: f64) -> Option<&'static str> {
     )
 }
 
+/// The channels that give the power of a link's runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PowerSource {
+    pub(crate) name: String,
+    pub(crate) is_modelled: bool,
+}
+
 /// Runs that have no energy because their power is not by the channels that it was by at first.
-pub(crate) fn unpowered(looks: u32, source: Option<&(String, bool)>) -> Option<String> {
+pub(crate) fn unpowered(looks: u32, source: Option<&PowerSource>) -> Option<String> {
     let what = match source {
         _ if looks == 0 => return None,
-        Some((source, _)) => format!("power was not known by {source}, and by nothing else"),
+        Some(source) => format!("power was not known by {}, and by nothing else", source.name),
         None => "power was not known".to_owned(),
     };
     Some(format!(

@@ -14,7 +14,9 @@ use super::captured::CaptureComparison;
 use super::estimate::Estimate;
 use super::figures::{FIGURES, Figures};
 use super::kernel_time::{self, KernelTimeReport};
-use super::notes::{ABOUT_CPU_QUERIES, about_frequency, about_waking, below_idle, unpowered};
+use super::notes::{
+    ABOUT_CPU_QUERIES, PowerSource, about_frequency, about_waking, below_idle, unpowered,
+};
 use super::{Cell, Plan};
 use crate::cards::{Card, Refusal};
 use crate::check::CheckResult;
@@ -113,7 +115,7 @@ pub struct ScenarioReport {
     /// or the other way round.
     pub without_power: u32,
     #[serde(skip)]
-    pub(crate) source: Option<(String, bool)>,
+    pub(crate) source: Option<PowerSource>,
 }
 
 /// What was run over a link.
@@ -244,10 +246,10 @@ impl Report {
 
     /// Nothing more will come.
     pub(super) fn close(&mut self) {
-        if let Some((source, is_modelled)) =
+        if let Some(PowerSource { name, is_modelled }) =
             self.scenarios.iter().find_map(|scenario| scenario.source.clone())
         {
-            (self.energy_source, self.energy_is_modelled) = (source, is_modelled);
+            (self.energy_source, self.energy_is_modelled) = (name, is_modelled);
         }
         self.wake_joules = self.wake_joules.filter(|_| self.energy_is_modelled);
         for cell in self.scenarios.iter_mut().flat_map(|scenario| &mut scenario.cells) {
@@ -436,15 +438,15 @@ impl ScenarioReport {
     /// energy, so a run in which a channel was silent has no energy.
     pub(crate) fn is_powered_by(&mut self, source: &str, is_modelled: bool) -> bool {
         if self.source.is_none() && !source.is_empty() {
-            self.source = Some((source.to_owned(), is_modelled));
+            self.source = Some(PowerSource { name: source.to_owned(), is_modelled });
         }
-        let is_the_same = self.source.as_ref().is_some_and(|(first, _)| first == source);
+        let is_the_same = self.source.as_ref().is_some_and(|first| first.name == source);
         self.without_power += u32::from(!is_the_same);
         is_the_same
     }
 
     pub(crate) fn is_modelled(&self) -> bool {
-        self.source.as_ref().is_some_and(|(_, is_modelled)| *is_modelled)
+        self.source.as_ref().is_some_and(|source| source.is_modelled)
     }
 
     /// Keeps a run; gives what the experiment is told of it.

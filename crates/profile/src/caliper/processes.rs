@@ -120,14 +120,14 @@ pub(super) struct RingFill {
 }
 
 fn bytes(file: &File, range: area::Range) -> io::Result<Vec<u8>> {
-    let (from, length) = range;
+    let area::Range { from, length } = range;
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, from)?;
     Ok(bytes)
 }
 
 fn header(file: &File) -> io::Result<Header> {
-    let bytes = bytes(file, (0, Header::LENGTH))?;
+    let bytes = bytes(file, area::Range { from: 0, length: Header::LENGTH })?;
     Header::read(&bytes).map_err(|fault| io::Error::other(format!("{fault:?}")))
 }
 

@@ -6,7 +6,7 @@ use nightwatt_report::{Axis, Chart, Scale, Series, SeriesKind};
 use nightwatt_traffic::summary::Typical;
 
 use super::costs::{ORACLE, TIMEOUT};
-use super::result::{Analysis, BySequence};
+use super::result::{Analysis, BySequence, SizeBand};
 use super::sla::name;
 use super::tables::{DAYS, SEQUENCES};
 
@@ -145,7 +145,7 @@ impl Analysis {
         let y = Axis::new("answers", "", Scale::FromZero);
         let mut points: Vec<(f64, f64)> = Vec::new();
         let mut next = 0;
-        for &(from, to, answers) in &self.sizes.histogram {
+        for &SizeBand { from, to, answers } in &self.sizes.histogram {
             // Bands without answers are left out of the histogram.
             if from > next {
                 points.push((next as f64, 0.0));

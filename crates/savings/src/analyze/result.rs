@@ -160,15 +160,33 @@ pub struct SizeFigures {
     pub p50: u64,
     /// Nine in ten are no larger; likewise.
     pub p90: u64,
-    /// Smallest and largest size of a band, and answers in it.
-    pub histogram: Vec<(u64, u64, u64)>,
+    /// Answers by size.
+    pub histogram: Vec<SizeBand>,
+}
+
+/// Answers of about one size. In JSON, these are three numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(into = "(u64, u64, u64)")]
+pub struct SizeBand {
+    /// The smallest size.
+    pub from: u64,
+    /// The largest size.
+    pub to: u64,
+    /// How many there were.
+    pub answers: u64,
+}
+
+impl From<SizeBand> for (u64, u64, u64) {
+    fn from(band: SizeBand) -> Self {
+        (band.from, band.to, band.answers)
+    }
 }
 
 impl SizeFigures {
     pub(crate) fn of(sizes: &Sizes) -> Self {
         let band = |(&bin, &answers): (&u8, &u64)| {
             let (from, to) = Sizes::bounds(bin);
-            (from, to, answers)
+            SizeBand { from, to, answers }
         };
         Self {
             total: sizes.total,

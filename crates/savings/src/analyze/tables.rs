@@ -324,9 +324,9 @@ impl Analysis {
 
     fn sizes_table(&self) -> Table {
         Table::of("Sizes of answers", &self.sizes.histogram)
-            .number("from", "B", 0, |it| it.0)
-            .number("to", "B", 0, |it| it.1)
-            .count("answers", |it| it.2)
+            .number("from", "B", 0, |it| it.from)
+            .number("to", "B", 0, |it| it.to)
+            .count("answers", |it| it.answers)
             .into()
     }
 

@@ -15,7 +15,12 @@ const OPEN: usize = 65_536;
 /// Connections that are over stay for what is sent again.
 const OVER: usize = 8192;
 
-type Key = (SocketAddr, SocketAddr);
+/// Both ends of a connection, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Key {
+    lower: SocketAddr,
+    higher: SocketAddr,
+}
 
 /// Sums of all connections.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -74,7 +79,8 @@ impl Table {
     /// The next packet.
     pub fn take(&mut self, packet: &Packet) {
         self.begin_ns.get_or_insert(packet.time_ns);
-        let key = (packet.from.min(packet.to), packet.from.max(packet.to));
+        let (from, to) = (packet.from, packet.to);
+        let key = Key { lower: from.min(to), higher: from.max(to) };
         if self.open.get(&key).is_some_and(|connection| connection.is_followed_by(packet)) {
             self.finish(&key);
         }

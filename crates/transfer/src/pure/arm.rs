@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+/// Most bytes of a block before it is packed.
+pub const MOST_BYTES: usize = 4 << 20;
+
 /// A way to pack a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Codec {

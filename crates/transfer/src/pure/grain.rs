@@ -1,6 +1,13 @@
 //! How finely a file system keeps times.
 
-use crate::wire::Stamp;
+/// A point in time: seconds since 1970, and nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    /// Seconds.
+    pub seconds: i64,
+    /// Nanoseconds, under 10^9.
+    pub nanos: u32,
+}
 
 /// The unit of a file system's times, ns: 1 on most, 1 or 2 s on old ones and on FAT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

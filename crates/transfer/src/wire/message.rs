@@ -5,9 +5,9 @@ use twox_hash::XxHash3_64;
 
 use super::error::MessageError;
 use super::fields::{Body, Fields};
-use crate::codec::MOST_BYTES;
-use crate::pure::arm::Codec;
+use crate::pure::arm::{Codec, MOST_BYTES};
 use crate::pure::exclude::Exclude;
+use crate::pure::grain::Stamp;
 use crate::pure::shown::{self, between};
 
 /// First bytes of a hello: what is no nightwatt is found at once.
@@ -50,15 +50,6 @@ pub struct Hello {
     pub session: [u8; 16],
     /// The program and its version, for error messages.
     pub program: String,
-}
-
-/// A point in time: seconds since 1970, and nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stamp {
-    /// Seconds.
-    pub seconds: i64,
-    /// Nanoseconds, under 10^9.
-    pub nanos: u32,
 }
 
 /// What an entry is.

@@ -10,7 +10,7 @@ use nightwatt_energy::samples::{Busy, Stacks};
 use nightwatt_energy::time::Mono;
 use nightwatt_energy::uncertainty::Mean;
 use nightwatt_meters::sampler::Opened;
-use nightwatt_probes::{Function, Sample, Samples};
+use nightwatt_probes::{Begin, Function, Sample, Samples};
 
 use super::Section;
 use super::channels::Channels;
@@ -84,7 +84,7 @@ pub(super) struct FunctionRow {
     pub(super) name: String,
     pub(super) file: String,
     /// See [`Function::begins`].
-    begins: Option<(u64, u64, u64)>,
+    begins: Option<Begin>,
 }
 
 impl SampleAccounting {
@@ -215,12 +215,12 @@ impl FunctionRow {
     pub(super) fn of(section: &Section) -> Result<Self, Error> {
         let place = &section.begin;
         let no_function = || Error::SampledAddress(section.name.clone());
-        let begin = place.function()?.ok_or_else(no_function)?;
+        let offset = place.function()?.ok_or_else(no_function)?;
         let found = fs::metadata(&place.path).ok();
         Ok(Self {
             name: section.name.clone(),
             file: place.path.display().to_string(),
-            begins: found.map(|found| (found.dev(), found.ino(), begin)),
+            begins: found.map(|it| Begin { device: it.dev(), inode: it.ino(), offset }),
         })
     }
 

@@ -23,7 +23,11 @@ const STEPS_PER_TOGGLE: usize = 2000;
 const BREAK: usize = 3;
 
 /// Edge and stamp that belong together, by index.
-pub(super) type Pair = (usize, usize);
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) edge: usize,
+    pub(super) stamp: usize,
+}
 
 /// A stretch of pairs; both indices rise from pair to pair, and from run to run.
 pub(super) struct Run {
@@ -38,7 +42,7 @@ impl Run {
     /// Walking on where the track is lost, a pair or two agree by chance. Those that stand apart, and
     /// are too few to be sure, are left out.
     fn trim(pairs: &mut Vec<Pair>, needed: usize) {
-        let breaks = |pair: &[Pair]| pair[1].1.abs_diff(pair[0].1) > BREAK;
+        let breaks = |pair: &[Pair]| pair[1].stamp.abs_diff(pair[0].stamp) > BREAK;
         while let Some(last) = pairs.windows(2).rposition(breaks)
             && pairs.len() - (last + 1) < needed
         {
@@ -59,7 +63,7 @@ pub(super) fn runs(toggles: &Toggles, rule: &SyncRule) -> Result<Vec<Run>, SyncE
         return Err(few(search.needed));
     }
     let mut found: Vec<Run> = Vec::new();
-    let mut from = (0, 0);
+    let mut from = Pair { edge: 0, stamp: 0 };
     while let Some(seed) = search.seed(from) {
         let mut pairs = search.track.walk(seed, Direction::Backward, from, usize::MAX).0;
         Run::trim(&mut pairs, search.needed);
@@ -69,12 +73,12 @@ pub(super) fn runs(toggles: &Toggles, rule: &SyncRule) -> Result<Vec<Run>, SyncE
         Run::trim(&mut forward, search.needed);
         pairs.append(&mut forward);
         // A run holds the seed at least.
-        let ((first_edge, first_stamp), (edge, stamp)) = (pairs[0], pairs[pairs.len() - 1]);
-        from = (edge + 1, stamp + 1);
+        let (first, last) = (pairs[0], pairs[pairs.len() - 1]);
+        from = Pair { edge: last.edge + 1, stamp: last.stamp + 1 };
         let run = Run {
             pairs,
-            lost_before: first_edge > 0 && first_stamp > 0,
-            lost_after: from.0 < edges && from.1 < stamps,
+            lost_before: first.edge > 0 && first.stamp > 0,
+            lost_after: from.edge < edges && from.stamp < stamps,
         };
         match found.last_mut() {
             Some(before) if search.track.is_same(before, &run) => {
@@ -119,9 +123,9 @@ impl Track<'_> {
     /// of that may be.
     fn late(&self, since: Pair, pair: Pair) -> (f64, f64) {
         let times = &self.toggles.times;
-        let stamps = (times[pair.1] - times[since.1]).abs();
+        let stamps = (times[pair.stamp] - times[since.stamp]).abs();
         let positions = &self.toggles.positions;
-        let edges = (positions[pair.0] - positions[since.0]).abs() / self.rate;
+        let edges = (positions[pair.edge] - positions[since.edge]).abs() / self.rate;
         (stamps - edges, self.tolerance + self.drift * edges)
     }
 
@@ -144,12 +148,16 @@ impl Track<'_> {
         from: Pair,
         enough: usize,
     ) -> (Vec<Pair>, usize) {
-        let ends = (self.toggles.positions.len(), self.toggles.times.len());
-        let next_edge = |edge| direction.step(edge, from.0, ends.0);
-        let next_stamp = |stamp| direction.step(stamp, from.1, ends.1);
+        let (edges, stamps) = (self.toggles.positions.len(), self.toggles.times.len());
+        let next_edge = |pair: Pair| direction.step(pair.edge, from.edge, edges);
+        let next_stamp = |pair: Pair| direction.step(pair.stamp, from.stamp, stamps);
+        let next = |pair: Pair| {
+            let (edge, stamp) = next_edge(pair).zip(next_stamp(pair))?;
+            Some(Pair { edge, stamp })
+        };
         let mut pairs = vec![seed];
         let (mut lost, mut steps) = (0, 0);
-        let mut at = next_edge(seed.0).zip(next_stamp(seed.1));
+        let mut at = next(seed);
         while let Some(pair) = at
             && lost < LOST
             && pairs.len() < enough
@@ -163,14 +171,14 @@ impl Track<'_> {
             at = if recent.iter().any(agrees) {
                 pairs.push(pair);
                 lost = 0;
-                next_edge(pair.0).zip(next_stamp(pair.1))
+                next(pair)
             } else {
                 lost += 1;
                 // Who comes first has no partner.
                 if self.late(pairs[pairs.len() - 1], pair).0 > 0.0 {
-                    next_edge(pair.0).map(|edge| (edge, pair.1))
+                    next_edge(pair).map(|edge| Pair { edge, ..pair })
                 } else {
-                    next_stamp(pair.1).map(|stamp| (pair.0, stamp))
+                    next_stamp(pair).map(|stamp| Pair { stamp, ..pair })
                 }
             };
         }
@@ -217,7 +225,7 @@ impl<'a> Search<'a> {
     /// The first edge at or behind `from` that begins a stretch, with its stamp.
     fn seed(&mut self, from: Pair) -> Option<Pair> {
         let positions = &self.track.toggles.positions;
-        for edge in from.0..positions.len().saturating_sub(1) {
+        for edge in from.edge..positions.len().saturating_sub(1) {
             let interval = (positions[edge + 1] - positions[edge]) / self.track.rate;
             let allowed = self.track.tolerance + self.track.drift * interval;
             let start = self.intervals.partition_point(|pair| pair.0 < interval - allowed);
@@ -225,10 +233,10 @@ impl<'a> Search<'a> {
                 if other > interval + allowed || self.steps_left == 0 {
                     break;
                 }
-                if stamp < from.1 {
+                if stamp < from.stamp {
                     continue;
                 }
-                let seed = (edge, stamp);
+                let seed = Pair { edge, stamp };
                 let (pairs, steps) = self.track.walk(seed, Direction::Forward, from, self.needed);
                 self.steps_left = self.steps_left.saturating_sub(steps + 1);
                 if pairs.len() >= self.needed && steps <= STEPS_PER_PAIR * pairs.len() {

@@ -56,7 +56,7 @@ pub(super) fn pin(whole: &Run, toggles: &Toggles, rule: &SyncRule) -> Vec<Pinned
     let good = GOOD - rule.bias.as_secs_f64() * rule.rate;
     let mut pinned: Vec<Pinned> = (0..run.len())
         .map(|index| {
-            let (edge, stamp) = run[index];
+            let Pair { edge, stamp } = run[index];
             let line = scratch.line(&run, index, toggles, rule);
             let Some(line) = line else {
                 let (behind, rate, scatter) = (f64::NAN, rule.rate, f64::NAN);
@@ -104,16 +104,16 @@ fn doubt<'a>(pinned: impl Iterator<Item = &'a mut Pinned>) {
 fn choose_nearest(run: &mut [Pair], toggles: &Toggles, rule: &SyncRule) {
     let mut scratch = Scratch::default();
     let before = run.to_vec();
-    for (index, &(edge, _)) in before.iter().enumerate() {
+    for (index, &Pair { edge, .. }) in before.iter().enumerate() {
         let Some(line) = scratch.line(&before, index, toggles, rule) else { continue };
         let expected = toggles.positions[edge] + line.at_zero;
         // Edges stay in order, and no stamp takes the edge of another one.
-        let first = if index == 0 { 0 } else { run[index - 1].0 + 1 };
-        let end = before.get(index + 1).map_or(toggles.positions.len(), |next| next.0);
+        let first = if index == 0 { 0 } else { run[index - 1].edge + 1 };
+        let end = before.get(index + 1).map_or(toggles.positions.len(), |next| next.edge);
         let near = first.max(edge.saturating_sub(CANDIDATES))..end.min(edge + CANDIDATES + 1);
         let distance = |edge: &usize| (toggles.positions[*edge] - expected).abs();
         let nearest = near.min_by(|a, b| distance(a).total_cmp(&distance(b)));
-        run[index].0 = nearest.unwrap_or(edge);
+        run[index].edge = nearest.unwrap_or(edge);
     }
 }
 
@@ -146,13 +146,13 @@ impl Scratch {
         toggles: &Toggles,
         rule: &SyncRule,
     ) -> Option<Line> {
-        let (edge, stamp) = run[index];
+        let Pair { edge, stamp } = run[index];
         let (position, time) = (toggles.positions[edge], toggles.times[stamp]);
         // At the ends of a run the window keeps its width, and lies to one side.
         let first = index.saturating_sub(NEIGHBOURS).min(run.len().saturating_sub(WINDOW));
         let window = &run[first..(first + WINDOW).min(run.len())];
         self.points.clear();
-        self.points.extend(window.iter().map(|&(edge, stamp)| {
+        self.points.extend(window.iter().map(|&Pair { edge, stamp }| {
             let seconds = toggles.times[stamp] - time;
             (seconds, toggles.positions[edge] - position - rule.rate * seconds)
         }));

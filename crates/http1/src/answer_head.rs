@@ -4,9 +4,11 @@ use bytes::{Bytes, BytesMut};
 use http::header::InvalidHeaderValue;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use super::LONGEST_HEAD;
 use crate::head::{Field, Fields, length_of, no_fields};
 use crate::response::is_bodyless;
+
+/// No head of an answer is longer, in bytes.
+pub(crate) const LONGEST_HEAD: usize = 400 << 10;
 
 /// Why something is not taken as an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -15,10 +17,10 @@ pub struct BadAnswer(pub(crate) &'static str);
 
 /// An answer's head.
 #[derive(Debug)]
-pub(super) struct Head {
-    pub(super) status: StatusCode,
-    pub(super) is_1_1: bool,
-    pub(super) headers: HeaderMap,
+pub(crate) struct Head {
+    pub(crate) status: StatusCode,
+    pub(crate) is_1_1: bool,
+    pub(crate) headers: HeaderMap,
 }
 
 /// An answer's head as it came, if it is plain: a final answer of HTTP/1.1, of a length that is given once,
@@ -35,7 +37,7 @@ pub struct PlainResponse<'h, 'b> {
 
 impl<'h, 'b> PlainResponse<'h, 'b> {
     /// Nothing, if `bytes` are not the whole head of a plain answer.
-    pub(super) fn of(bytes: &'b [u8], room: &'h mut Fields<'b>) -> Option<Self> {
+    pub(crate) fn of(bytes: &'b [u8], room: &'h mut Fields<'b>) -> Option<Self> {
         let (response, length) = read(bytes, room, &httparse::ParserConfig::default()).ok()??;
         let status = StatusCode::from_u16(response.code?).ok()?;
         if length != bytes.len() || response.version != Some(1) || is_bodyless(status) {
@@ -70,7 +72,7 @@ impl<'h, 'b> PlainResponse<'h, 'b> {
 }
 
 /// Takes a head out of the buffer, if all of it is there.
-pub(super) fn parse(buffer: &mut BytesMut) -> Result<Option<Head>, BadAnswer> {
+pub(crate) fn parse(buffer: &mut BytesMut) -> Result<Option<Head>, BadAnswer> {
     let mut room = no_fields();
     let Some(end) = end_of(buffer) else {
         if buffer.len() >= LONGEST_HEAD {
@@ -159,11 +161,7 @@ fn read<'h, 'b>(
 
 impl Head {
     /// Does another head follow?
-    pub(super) fn is_interim(&self) -> bool {
+    pub(crate) fn is_interim(&self) -> bool {
         self.status.is_informational() && self.status != StatusCode::SWITCHING_PROTOCOLS
     }
 }
-
-#[cfg(test)]
-#[path = "head_tests.rs"]
-mod tests;

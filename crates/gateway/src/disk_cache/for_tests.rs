@@ -1,17 +1,18 @@
-//! A disk without a disk, for tests and for the fuzz target of its records.
+//! A disk without a disk, for tests and for the fuzz target of the records. Nothing else uses it.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use super::Storage;
+use super::storage::Storage;
 
-/// Files in memory, as a process sees them.
+/// Files in memory, as a process sees them: segments by number.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Memory(pub(super) Arc<Mutex<BTreeMap<u64, Vec<u8>>>>);
+pub struct Memory(pub Arc<Mutex<BTreeMap<u64, Vec<u8>>>>);
 
 impl Memory {
-    pub(super) fn with<T>(
+    /// Does something with the bytes of a segment; an error if there is no such segment, or it is too short.
+    pub fn with<T>(
         &self,
         segment: u64,
         work: impl FnOnce(&mut Vec<u8>) -> Option<T>,
