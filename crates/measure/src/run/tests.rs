@@ -49,9 +49,8 @@ fn cpu_time_of_children_counts_and_waiting_does_not() {
 /// The kernel counts the machine's time in ticks of 10 ms: below a few of them a share is noise.
 #[test]
 fn a_few_ticks_of_cpu_time_make_no_share() {
-    let of = |cpu, busy| {
-        result::share_of_busy(Duration::from_millis(cpu), Duration::from_millis(busy))
-    };
+    let of =
+        |cpu, busy| result::share_of_busy(Duration::from_millis(cpu), Duration::from_millis(busy));
     assert_eq!((of(0, 0), of(2, 10), of(2, 5000), of(60, 40)), (None, None, None, None));
     assert_eq!((of(60, 240), of(100, 90)), (Some(0.25), Some(1.0)));
     let running = Running::new().unwrap();
