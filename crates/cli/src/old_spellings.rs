@@ -18,11 +18,13 @@ const fn renamed(command: &'static str, old: &'static str, new: &'static str) ->
 
 const RENAMED: &[Renamed] = &[
     renamed("calibrate states", "-c", "--cycles"),
+    renamed("calibrate storage", "--patience", "--timeout"),
     renamed("calibrate sync align", "-c", "--channel"),
     renamed("calibrate sync align", "-r", "--rate"),
     renamed("compare", "--out", "--output"),
     renamed("corun", "--out", "--output"),
     renamed("demo", "--out", "--output"),
+    renamed("doctor", "--patience", "--timeout"),
     renamed("doctor", "--site", "SITE"),
     renamed("load", "-c", "--connections"),
     renamed("load", "-r", "--rate"),
@@ -34,11 +36,13 @@ const RENAMED: &[Renamed] = &[
     renamed("replay", "--csv", "--rows"),
     renamed("reproduce", "--report", "--html"),
     renamed("schedule", "--for", "--goal"),
+    renamed("sleep", "--patience", "--timeout"),
     renamed("tcp fetch", "-c", "--connections"),
     renamed("tcp fetch", "-m", "-s"),
     renamed("tcp fetch", "--csv", "--rows"),
     renamed("tcp helps", "-c", "--connections"),
     renamed("tcp lab", "-c", "--connections"),
+    renamed("wake", "--patience", "--timeout"),
 ];
 
 impl Renamed {
@@ -115,6 +119,16 @@ mod tests {
             ("nightwatt tcp fetch HOST -m 7 -n 9", "nightwatt tcp fetch HOST -s 7 -n 9"),
             ("nightwatt doctor -c FILE --site blog", "nightwatt doctor -c FILE blog"),
             ("nightwatt doctor --site=blog -c FILE", "nightwatt doctor blog -c FILE"),
+            (
+                "nightwatt sleep blog --wait --patience=5m",
+                "nightwatt sleep blog --wait --timeout=5m",
+            ),
+            ("nightwatt wake --wait --patience 5m", "nightwatt wake --wait --timeout 5m"),
+            ("nightwatt doctor --cycle 3 --patience 5m", "nightwatt doctor --cycle 3 --timeout 5m"),
+            (
+                "nightwatt calibrate storage --log L --writes W --patience 10s",
+                "nightwatt calibrate storage --log L --writes W --timeout 10s",
+            ),
             ("nightwatt corun --out D -- a --out b", "nightwatt corun --output D -- a --out b"),
         ] {
             assert_eq!(new_line(old), new);

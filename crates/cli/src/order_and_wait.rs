@@ -92,16 +92,14 @@ pub(crate) fn order_and_wait(
                 "the log of `nightwatt serve` has the reason; `nightwatt doctor` looks for it",
             ));
         }
-        if elapsed > wait.patience {
-            let limit = figures::time(wait.patience);
+        if elapsed > wait.timeout {
+            let limit = figures::time(wait.timeout);
             return Err(Failure::new(format!(
                 "not {} after {limit}: {}",
                 wanted.as_str(),
                 look.words()
             ))
-            .hint(
-                "`--patience` sets how long to wait; `nightwatt status` shows what it is doing",
-            ));
+            .hint("`--timeout` sets how long to wait; `nightwatt status` shows what it is doing"));
         }
         let words = look.words();
         // The time that is left changes each second.

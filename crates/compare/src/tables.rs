@@ -34,8 +34,8 @@ impl Report {
             .text(&self.compared, |it| it.0.environment.as_str())
             .count("runs", |it| it.0.n)
             .count("failed", |it| Some(self.failed_of(it.0)).filter(|failed| *failed > 0))
-            .column(plain("mean"), |it| number(it.0.mean))
-            .column(plain("± 95 %"), |it| number(half(it.0.sequential)))
+            .column(plain("mean"), |it| mean(it.0.mean, half(it.0.sequential)))
+            .column(plain("± 95 %"), |it| spread(half(it.0.sequential)))
             .number(format!("of {}", self.baseline), "%", 1, |(cell, ratio)| {
                 let is_baseline = cell.environment == self.baseline;
                 ratio.map(|it| 100.0 * it.ratio).or(is_baseline.then_some(100.0))
@@ -52,11 +52,11 @@ impl Report {
             })
             .count("pairs", |it| it.1.map(|it| it.pairs))
             .detail()
-            .column(plain("sd"), |it| number(it.0.sd))
+            .column(plain("sd"), |it| spread(it.0.sd))
             .detail()
-            .column(plain("Student's ±"), |it| number(half(it.0.student)))
+            .column(plain("Student's ±"), |it| spread(half(it.0.student)))
             .detail()
-            .column(plain("normal ±"), |it| number(half(it.0.normal)))
+            .column(plain("normal ±"), |it| spread(half(it.0.normal)))
             .detail()
             .into()
     }
@@ -137,7 +137,51 @@ fn number(value: Option<f64>) -> Cell {
 
 /// With about four digits that count.
 fn of_some_digits(value: f64) -> Cell {
+    Cell::number(value, decimals(value, 4))
+}
+
+/// A mean, down to the second digit of its half-width where that is known (JCGM 100:2008, 7.2.6).
+fn mean(value: Option<f64>, half_width: Option<f64>) -> Cell {
+    let half_width = half_width.filter(|it| it.is_finite() && *it > 0.0);
+    match (value, half_width) {
+        (Some(value), Some(half_width)) => Cell::number(value, decimals(half_width, 2)),
+        (value, _) => number(value),
+    }
+}
+
+/// A half-width or a standard deviation, with the two digits that count.
+fn spread(value: Option<f64>) -> Cell {
+    value.map_or(Cell::Empty, |value| Cell::number(value, decimals(value, 2)))
+}
+
+/// Digits behind the point of a number with this many digits that count.
+fn decimals(value: f64, digits: u8) -> usize {
     let magnitude = if value == 0.0 { 0.0 } else { value.abs().log10().floor() };
     // Down to 1e-15: smaller values are not measurable.
-    Cell::number(value, (3.0 - magnitude).clamp(0.0, 18.0) as usize)
+    (f64::from(digits) - 1.0 - magnitude).clamp(0.0, 18.0) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_ends_at_the_second_digit_of_its_interval() {
+        for (value, half_width, places) in [
+            (0.000_100_4, 0.000_011_68, 6),
+            (0.040_52, 0.062_03, 3),
+            (3137.1, 15.69, 0),
+            (3137.1, 1.569, 1),
+            (3137.1, 1_569.0, 0),
+        ] {
+            let cells = [mean(Some(value), Some(half_width)), spread(Some(half_width))];
+            let wanted = [value, half_width].map(|it| Cell::number(it, places));
+            assert_eq!(cells, wanted, "{value} ± {half_width}");
+        }
+        // Equal runs, or one alone: nothing is known of what is beyond.
+        for unknown in [None, Some(0.0), Some(f64::NAN)] {
+            assert_eq!(mean(Some(12.345_6), unknown), Cell::number(12.345_6, 2), "{unknown:?}");
+        }
+        assert_eq!((mean(None, Some(1.0)), spread(None)), (Cell::Empty, Cell::Empty));
+    }
 }

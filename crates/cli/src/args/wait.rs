@@ -7,10 +7,10 @@ use crate::values;
 /// `wake` and `sleep`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WaitArgs {
-    /// Wait until the server is in that state; exit status 1 if it is not reached
+    /// Wait until this is done; exit status 1 if that fails
     #[arg(long)]
     pub(crate) wait: bool,
     /// Longest time to wait
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = values::some_time, requires = "wait")]
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
 }

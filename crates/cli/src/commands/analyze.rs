@@ -29,7 +29,7 @@ pub(crate) struct Args {
     pub(crate) logs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
-    /// Only the first so many days
+    /// Only the first N days
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: Option<u32>,
     #[command(flatten)]

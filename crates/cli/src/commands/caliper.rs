@@ -23,7 +23,7 @@ use crate::report_file::Output;
 pub(crate) struct Args {
     /// A function, from its entry to its return: `./prog:work`, `prog:ns::work`, `libc.so.6:qsort`.
     /// `*` matches anything, and each matching function is a section of its own
-    #[arg(short, long, value_name = "PROGRAM:FUNCTION")]
+    #[arg(short, long, value_name = "PROGRAM:NAME")]
     pub(crate) function: Vec<String>,
     /// Where a section begins: `./prog:work`, `./prog:work+0x10`, `./prog:0x1139`, or a USDT probe,
     /// `./prog:usdt:NAME`. The n-th `--start` and the n-th `--end` form a pair
@@ -76,7 +76,7 @@ pub(crate) struct Args {
 pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
 
 const USAGE: &str = "\
-nightwatt caliper [OPTIONS] --function <PROGRAM:FUNCTION> [-- COMMAND...]
+nightwatt caliper [OPTIONS] --function <PROGRAM:NAME> [-- COMMAND...]
        nightwatt caliper [OPTIONS] --start <PROGRAM:PLACE> [-- COMMAND...]
        nightwatt caliper [OPTIONS] <--markers|--sample> [-- COMMAND...]";
 

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     pub(crate) rest: Duration,
     /// Longest time allowed for falling asleep and for waking
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration_text::parse, requires = "cycle")]
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// Try each kind of eBPF probe that `caliper` and `disk` need
     #[arg(long, conflicts_with = "config")]
     pub(crate) probes: bool,
@@ -184,7 +184,7 @@ async fn try_out(
     let plan = Plan {
         cycles: times,
         rest: args.rest,
-        timeout: args.patience,
+        timeout: args.timeout,
         port,
         by_icmp: !target.power.is_some_and(ControllerConfig::is_on_this_machine),
         one_way: matches!(target.power, Some(ControllerConfig::One(_))),

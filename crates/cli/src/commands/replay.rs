@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// Choose the speed at which it takes so many minutes
     #[arg(long, value_name = "M", value_parser = values::factor, conflicts_with = "speed")]
     pub(crate) minutes: Option<f64>,
-    /// Only the first so many days of the log
+    /// Only the first N days of the log
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: Option<u32>,
     /// Ask for this host instead of the URL's

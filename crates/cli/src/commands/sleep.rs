@@ -25,7 +25,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 const EXAMPLES: &str = "Examples:
   nightwatt sleep -c nightwatt.toml
   nightwatt sleep blog -c nightwatt.toml
-  nightwatt sleep --wait --patience 5m     # returns when it sleeps
+  nightwatt sleep --wait --timeout 5m     # returns when it sleeps
 
 Running exchanges end first. The next request that deserves it wakes the server again.";
 

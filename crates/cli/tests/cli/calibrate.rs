@@ -459,7 +459,7 @@ fn writes_that_left_no_mark_are_told_and_left_out() {
     }
     fs::write(path("writes.csv"), table).unwrap();
     let (log, writes) = (format!("{},mean=100ms", path("log.csv")), path("writes.csv"));
-    let options = ["calibrate", "storage", "--log", &log, "--writes", &writes, "--patience", "10s"];
+    let options = ["calibrate", "storage", "--log", &log, "--writes", &writes, "--timeout", "10s"];
     let output = nightwatt(&options);
     let text = told(&output);
     assert!(text.contains("1 of 7 writes are left out") && text.contains("did not rise"), "{text}");

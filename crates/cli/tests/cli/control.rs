@@ -56,7 +56,7 @@ fn what_another_started_is_awake_and_the_order_to_sleep_says_why() {
     gateway.until("awake");
     assert!(house.servers().is_empty(), "nothing was started in vain");
     // As long as a busy machine may take to refuse it: the reason is told when this is over.
-    let refused = gateway.order(&["sleep", "--wait", "--patience", "10s"]);
+    let refused = gateway.order(&["sleep", "--wait", "--timeout", "10s"]);
     assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
     assert!(told(&refused).contains("did not start answers"), "{}", told(&refused));
     let check = unfolded(&told(&gateway.order(&["check"])));

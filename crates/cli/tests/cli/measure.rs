@@ -54,6 +54,18 @@ fn without_a_meter_a_command_has_a_modelled_energy_and_an_uncertainty() {
 }
 
 #[test]
+fn a_command_that_hardly_ran_has_no_share_of_the_machine() {
+    let output = program().args(model(&["run", "--json", "--", "true"])).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stderr).unwrap();
+    assert!(report["share"]["of_busy_cpu"].is_null(), "{report}");
+    assert!(report["channels"][0]["attributed_j"].is_null(), "{report}");
+    assert!(report["channels"][0]["joules"]["mean"].as_f64() > Some(0.0), "{report}");
+    let text = told(&program().args(model(&["run", "--", "true"])).output().unwrap());
+    assert!(text.contains("– %  of the machine's busy CPU time (too short to tell"), "{text}");
+    assert!(!text.contains("by share of CPU time"), "{text}");
+}
+
+#[test]
 fn the_commands_own_output_and_exit_status_are_left_alone() {
     let script = "echo out; echo err >&2; exit 7";
     let output = program().args(model(&["run", "--", "sh", "-c", script])).output().unwrap();

@@ -162,6 +162,9 @@ fn a_sampled_table_says_that_it_is_one() {
     let output = nightwatt(&["caliper", "--sample", "--", "sh", "-c", &script]);
     assert_eq!(output.status.code(), Some(3), "{}", told(&output));
     let text = told(&output);
-    assert!(text.contains("sampled: ") && text.contains("95 % of samplings"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("sampled: ") && words.contains("95 % of"), "{text}");
+    assert!(words.contains("samplings"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(text.contains("the command ended with exit status 3"), "{text}");
 }

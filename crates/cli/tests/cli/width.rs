@@ -84,4 +84,11 @@ fn check_run_meters_and_doctor_fit_a_terminal_of_80_columns() {
         ": a command that is long by itself, but harmless",
     ];
     fits("run", &here(&command));
+    // Of two such runs, neither the spread nor the share is known.
+    fits("run --idle", &here(&["run", "-m", "model", "--idle", "1s", "-r", "2", "--", "true"]));
+    if cfg!(feature = "bpf") {
+        let missing = here(&["caliper"]);
+        assert!(missing.contains("required arguments"), "{missing}");
+        fits("caliper", &missing);
+    }
 }

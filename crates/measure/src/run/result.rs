@@ -21,6 +21,9 @@ const SCHEMA: u32 = 1;
 /// Half a rectangle's width to 95 % of a normal distribution of its variance: 1.96 / sqrt(3).
 const RECTANGLE_95: f64 = 1.131_6;
 
+/// Five of the ticks in which the kernel counts the machine's time: a share of less CPU time would be noise.
+const FEW_TICKS: Duration = Duration::from_millis(50);
+
 /// The energy of a command.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunReport {
@@ -75,8 +78,9 @@ impl Spread {
 /// The command's part of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Share {
-    /// CPU time of the command and its children / busy CPU time of the machine, over all runs.
-    pub of_busy_cpu: f64,
+    /// CPU time of the command and its children / busy CPU time of the machine, over all runs; null where
+    /// either is too little to tell.
+    pub of_busy_cpu: Option<f64>,
     /// CPU time of the command and its children, s.
     pub cpu_s: f64,
     /// Busy CPU time of the machine, s.
@@ -172,7 +176,7 @@ impl RunReport {
             |time: fn(&Finished) -> f64| Spread::of(runs.iter().map(|run| time(&run.finished)));
         let share = share(runs);
         let powers = idle.map(|idle| &*idle.powers);
-        let channels = channels(runs, powers, share.map(|share| share.of_busy_cpu));
+        let channels = channels(runs, powers, share.and_then(|share| share.of_busy_cpu));
         let single = |(number, Run { finished, .. }): (usize, &Run)| SingleRun {
             elapsed_s: elapsed(finished).as_secs_f64(),
             user_s: finished.used.time.user.as_secs_f64(),
@@ -213,9 +217,9 @@ fn share(runs: &[Run]) -> Option<Share> {
     let used = || runs.iter().map(|run| &run.finished.used);
     let cpu: Duration = used().map(|used| used.time.all()).sum();
     let busy: Option<Duration> = used().map(|used| used.machine).sum();
+    let of_busy_cpu = share_of_busy(cpu, busy?);
     // The machine's time is told in ticks: that of a short command may be more than it.
     let busy = busy?.max(cpu).as_secs_f64();
-    let of_busy_cpu = if busy > 0.0 { cpu.as_secs_f64() / busy } else { 0.0 };
     let instructions = used().map(|used| {
         let counted = used.instructions?;
         Some((counted.command, counted.machine?))
@@ -237,6 +241,11 @@ fn share(runs: &[Run]) -> Option<Share> {
     };
     let (cpu_s, machine_busy_s) = (cpu.as_secs_f64(), busy);
     Some(Share { of_busy_cpu, cpu_s, machine_busy_s, by, of_instructions })
+}
+
+/// A command's share of the machine's busy CPU time, if both are more than a few ticks.
+pub(super) fn share_of_busy(cpu: Duration, busy: Duration) -> Option<f64> {
+    (cpu.min(busy) >= FEW_TICKS).then(|| cpu.div_duration_f64(busy.max(cpu)))
 }
 
 /// Energy of one run on every channel: what is known of it, taken for the whole run.

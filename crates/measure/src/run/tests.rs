@@ -42,7 +42,22 @@ fn cpu_time_of_children_counts_and_waiting_does_not() {
     let cpu = |report: &RunReport| report.share.unwrap().cpu_s;
     assert!(cpu(&one) > 0.0 && cpu(&two) > cpu(&one), "{} {}", cpu(&one), cpu(&two));
     let share = two.share.unwrap();
-    assert!(share.of_busy_cpu > 0.0 && share.of_busy_cpu <= 1.0, "{share:?}");
+    let of_busy = share.of_busy_cpu.unwrap();
+    assert!(of_busy > 0.0 && of_busy <= 1.0, "{share:?}");
+}
+
+/// The kernel counts the machine's time in ticks of 10 ms: below a few of them a share is noise.
+#[test]
+fn a_few_ticks_of_cpu_time_make_no_share() {
+    let of =
+        |cpu, busy| result::share_of_busy(Duration::from_millis(cpu), Duration::from_millis(busy));
+    assert_eq!((of(0, 0), of(2, 10), of(2, 5000), of(60, 40)), (None, None, None, None));
+    assert_eq!((of(60, 240), of(100, 90)), (Some(0.25), Some(1.0)));
+    let running = Running::new().unwrap();
+    let report = run(&options(&["true"]), &running, |_| ()).unwrap();
+    let json: Value = serde_json::to_value(&report).unwrap();
+    assert!(json["share"]["of_busy_cpu"].is_null(), "{json}");
+    assert!(json["share"]["cpu_s"].as_f64().unwrap() > 0.0, "{json}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use nightwatt_report::figures;
 
 use super::cpu_time::CountedBy;
-use super::result::{AttributedBy, ChannelReport, RunReport, Spread};
+use super::result::{AttributedBy, ChannelReport, RunReport, Share, Spread};
 
 impl RunReport {
     /// Figures, what they are of, and how sure they are.
@@ -26,22 +26,7 @@ impl RunReport {
         write_time(&mut text, "user", self.user_s);
         write_time(&mut text, "sys", self.sys_s);
         if let Some(share) = self.share {
-            let percent = share.of_busy_cpu * 100.0;
-            let busy = share.machine_busy_s / self.runs.len().max(1) as f64;
-            let each = if self.runs.len() > 1 { " a run" } else { "" };
-            let counted = match share.by {
-                CountedBy::Cgroup => "",
-                CountedBy::Descendants => ", in other cgroups too",
-                CountedBy::ProcessTree => ", of processes that were waited for",
-            };
-            let _ = writeln!(
-                text,
-                "{percent:>12.1} %  of the machine's busy CPU time ({busy:.2} s{each}{counted})"
-            );
-            if let Some(of_instructions) = share.of_instructions {
-                let percent = of_instructions * 100.0;
-                let _ = writeln!(text, "{percent:>12.1} %  of the machine's instructions");
-            }
+            write_share(&mut text, share, self.runs.len());
         }
         if self.exit_status != 0 {
             let _ = writeln!(text, "\n the command ended with exit status {}", self.exit_status);
@@ -70,12 +55,16 @@ impl RunReport {
             let half_width = dynamic.idle_half_width_95;
             let _ = writeln!(
                 text,
-                "{:>12} J    beyond idle        {:>7} W   {sure}, idle: {} ± {} W",
+                "{:>12} J    beyond idle        {:>7} W   {sure}",
                 figures::rounded(dynamic.joules, Some(dynamic.uncertainty_j)),
                 figures::rounded(
                     dynamic.joules / self.elapsed_s.mean,
                     Some(dynamic.uncertainty_j / self.elapsed_s.mean)
                 ),
+            );
+            let _ = writeln!(
+                text,
+                "                  idle               {:>7} W   ± {} W",
                 figures::rounded(dynamic.idle_watts, Some(half_width)),
                 figures::rounded(half_width, Some(half_width)),
             );
@@ -102,12 +91,76 @@ fn accuracy(uncertainty: f64, joules: f64) -> String {
     }
 }
 
+fn write_share(text: &mut String, share: Share, runs: usize) {
+    let counted = match share.by {
+        CountedBy::Cgroup => "",
+        CountedBy::Descendants => ", in other cgroups too",
+        CountedBy::ProcessTree => ", of processes that were waited for",
+    };
+    // Writing to a String cannot fail.
+    let _ = match share.of_busy_cpu {
+        Some(of_busy_cpu) => {
+            let percent = of_busy_cpu * 100.0;
+            let busy = share.machine_busy_s / runs.max(1) as f64;
+            let each = if runs > 1 { " a run" } else { "" };
+            writeln!(
+                text,
+                "{percent:>12.1} %  of the machine's busy CPU time ({busy:.2} s{each}{counted})"
+            )
+        }
+        None => writeln!(
+            text,
+            "           – %  of the machine's busy CPU time (too short to tell{counted})"
+        ),
+    };
+    if let Some(of_instructions) = share.of_instructions {
+        let percent = of_instructions * 100.0;
+        let _ = writeln!(text, "{percent:>12.1} %  of the machine's instructions");
+    }
+}
+
 fn write_time(text: &mut String, what: &str, time: Spread) {
     let percent = time.half_width_95.map(|half_width| half_width / time.mean * 100.0);
     let sure = match percent.filter(|percent| percent.is_finite()) {
-        Some(percent) if percent > 100.0 => "   too short to tell".to_owned(),
+        Some(percent) if percent > 100.0 => "   ± unknown, more runs needed".to_owned(),
         Some(percent) => format!("   ± {percent:.1} %"),
         None => String::new(),
     };
     let _ = writeln!(text, "{:>12.4} s  {what:<20}{sure}", time.mean);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(of_busy_cpu: Option<f64>) -> Share {
+        let (cpu_s, machine_busy_s, by) = (0.3, 1.2, CountedBy::Cgroup);
+        Share { of_busy_cpu, cpu_s, machine_busy_s, by, of_instructions: None }
+    }
+
+    #[test]
+    fn a_share_is_printed_only_if_there_is_one() {
+        let shown = |of_busy_cpu, runs| {
+            let mut text = String::new();
+            write_share(&mut text, share(of_busy_cpu), runs);
+            text
+        };
+        let of = "of the machine's busy CPU time";
+        assert_eq!(shown(Some(0.25), 3), format!("        25.0 %  {of} (0.40 s a run)\n"));
+        assert_eq!(shown(None, 3), format!("           – %  {of} (too short to tell)\n"));
+    }
+
+    /// Of two short runs the time is known; how it varies is not.
+    #[test]
+    fn a_time_stays_where_only_its_spread_is_unknown() {
+        let shown = |half_width| {
+            let mut text = String::new();
+            let half_width_95 = Some(half_width);
+            write_time(&mut text, "elapsed", Spread { mean: 0.4071, sd: None, half_width_95 });
+            text
+        };
+        let elapsed = "      0.4071 s  elapsed             ";
+        assert_eq!(shown(0.5), format!("{elapsed}   ± unknown, more runs needed\n"));
+        assert!(shown(0.04).starts_with(&format!("{elapsed}   ± 9.8 %")), "{}", shown(0.04));
+    }
 }

@@ -179,8 +179,8 @@ impl Busy {
 pub fn idle_warning(busy_cpus: Option<f64>) -> Option<String> {
     let busy = busy_cpus.filter(|busy| *busy > IDLE)?;
     Some(format!(
-        "the machine was not idle while its idle power was measured: {busy:.2} CPUs were busy. What is \
-         beyond idle is too little by the energy of that; stop what else runs, and measure again"
+        "the machine was not idle while its idle power was measured: {busy:.2} CPUs were busy. So \
+         energy beyond idle is reported too low; stop other programs, and measure again"
     ))
 }
 
@@ -252,6 +252,8 @@ mod tests {
         assert!(!are_busy(0.1, 0.0, 5.0) && are_busy(0.5, 0.0, 5.0));
         assert!(are_busy(2.0, 10.0, 5.0) && !are_busy(0.9, 10.0, 5.0));
         assert!(idle_warning(Some(0.04)).is_none() && idle_warning(None).is_none());
-        assert!(idle_warning(Some(0.82)).unwrap().contains("0.82 CPUs were busy"));
+        let warning = idle_warning(Some(0.82)).unwrap();
+        assert!(warning.contains("0.82 CPUs were busy"), "{warning}");
+        assert!(warning.contains("energy beyond idle is reported too low"), "{warning}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nightwatt_report::{Table, figures};
+use nightwatt_report::{Table, figures, wrapped};
 
 use super::events::EventsReport;
 use super::result::{CaliperReport, SectionEnergy, SectionReport};
@@ -44,7 +44,8 @@ impl CaliperReport {
             })
             .written("share", "", |it| percent(self.energy_of(it).and_then(|it| it.share)));
         let table = Table::from(table).to_text();
-        let mut text = format!("\n Sections of {what}, {:.3} s:\n\n{table}", self.elapsed_s);
+        let head = wrapped(&format!("Sections of {what}, {:.3} s:", self.elapsed_s), 1);
+        let mut text = format!("\n {head}\n{table}");
         if let Some(channel) = self.main_channel().and_then(|channel| self.channels.get(channel)) {
             text += &rest(channel, &format!("(in no section, {})", seconds(self.outside_s)));
         }

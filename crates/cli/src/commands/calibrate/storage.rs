@@ -40,7 +40,7 @@ pub(crate) struct Args {
     pub(crate) quiet: Duration,
     /// Longest time from the issue of a write until power rises
     #[arg(long, value_name = "TIME", default_value = "1m", requires = "log", value_parser = values::measuring_time)]
-    pub(crate) patience: Duration,
+    pub(crate) timeout: Duration,
     /// Write the model of this disk to this file, for `disk --model DEVICE=FILE`
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             rule: ActivityRule {
                 baseline: args.baseline,
                 quiet: args.quiet,
-                longest_delay: args.patience,
+                longest_delay: args.timeout,
                 ..ActivityRule::default()
             },
         }),

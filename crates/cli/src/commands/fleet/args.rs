@@ -190,7 +190,7 @@ pub(crate) struct FleetCopiesArgs {
     /// Copies of the log on top of each other, shifted by whole days and up to 30 minutes [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) copies: Option<u32>,
-    /// Only the first so many days
+    /// Only the first N days
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: Option<u32>,
     #[command(flatten)]
