@@ -18,8 +18,8 @@ use crate::sources::Source;
 
 pub(crate) use self::across::Crates;
 pub(crate) use self::dot::{dot, summary};
-use self::layers::{entry_of, layer_of};
 pub(crate) use self::layers::{LAYERED, LAYERS, stale};
+use self::layers::{entry_of, layer_of};
 
 /// An import of one file from another.
 #[derive(Debug, PartialEq)]

@@ -16,7 +16,9 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use self::post::Post;
-use self::watch::{CertificateSeen, Event, Kind, RequestsSeen, Seen, ServerSeen, VisitsSeen, Watch};
+use self::watch::{
+    CertificateSeen, Event, Kind, RequestsSeen, Seen, ServerSeen, VisitsSeen, Watch,
+};
 use crate::config::WebhookConfig;
 pub use crate::error::UnusableWebhook;
 use crate::gateway::Gateway;

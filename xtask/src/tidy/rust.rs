@@ -130,9 +130,8 @@ impl File<'_> {
             let word = IMPURE_WORDS.iter().find(|name| words(line).any(|word| word == **name));
             let paths = mentioned.get(&(index + 1)).map_or(&[][..], Vec::as_slice);
             let is_fine = |path: &str| path == "std::thread" && index >= tests_from;
-            let is_there = |path: &str| {
-                line.contains(path) || paths.iter().any(|it| is_inside(it, path))
-            };
+            let is_there =
+                |path: &str| line.contains(path) || paths.iter().any(|it| is_inside(it, path));
             let path = IMPURE_PATHS.iter().find(|path| is_there(path) && !is_fine(path));
             if let Some(name) = word.or(path) {
                 let advice = format!("`{name}` in pure code: take it as an argument");

@@ -5,7 +5,6 @@ use bytes::Bytes;
 use nightwatt_gateway::disk_cache::for_tests::Memory;
 use nightwatt_gateway::disk_cache::log::{Bounds, Log, New};
 use nightwatt_gateway::disk_cache::record::{Content, Day, Name, RecordKind, body_sum};
-use nightwatt_gateway::disk_cache::storage::Storage;
 
 fn names(log: &Log<Memory>) -> Vec<Name> {
     log.shared().index().names().map(|(name, _)| name.clone()).collect()
