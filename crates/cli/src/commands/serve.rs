@@ -269,7 +269,7 @@ fn in_plain_words(site: &SiteStatus, shadow: &ShadowStatus) -> String {
         counted(ledger.wakeups, "time")
     );
     let verdict = match ledger.saving {
-        None => "What that would have saved, it is too early to tell".to_owned(),
+        None => "It is too early to tell what that would have saved".to_owned(),
         Some(saving) if saving >= 0.0 => {
             format!("That would have saved {} of the energy", percent(saving))
         }

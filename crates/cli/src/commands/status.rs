@@ -501,7 +501,7 @@ fn share_saved(ledger: &LedgerStatus, about: &str) -> String {
         None if ledger.sleeps == 0 || ledger.wakeups == 0 => {
             "too early: it has not slept and woken yet".to_owned()
         }
-        None => "too early: the ledger is too short".to_owned(),
+        None => format!("too early: the ledger is too short ({about})"),
     }
 }
 

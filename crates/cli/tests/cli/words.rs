@@ -34,6 +34,7 @@ fn mistakes_on_the_command_line_are_usage_errors() {
         &["serve", "--no-such-option"],
         &["stay-awake", "--for", "2 parsecs"],
         &["stay-awake", "--for", "0"],
+        &["stay-awake", "--for", "8d"],
         &["demo", "--policy", "sleepy"],
         &["replay", "a.log", "http://x/", "--speed", "-1"],
         &["replay", "a.log", "http://x/", "--speed", "2", "--minutes", "3"],
