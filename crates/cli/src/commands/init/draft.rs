@@ -1,7 +1,7 @@
 //! The configuration that follows from the answers.
 
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use nightwatt_gateway::config::SiteKind;
 use toml::Value;
@@ -86,7 +86,7 @@ impl Draft {
     }
 
     /// Proposes a name for the site: the first label of the first host name; else the name of the unit or container;
-    /// else the address of the server. Leaves out characters that are not allowed in a site name.
+    /// else the host in the origin. Leaves out characters that are not allowed in a site name.
     fn name(&self) -> String {
         let target = match self.power.choice {
             PowerChoice::Systemd | PowerChoice::Docker => Some(&self.power.target),
@@ -94,7 +94,7 @@ impl Draft {
         };
         let first = self.hosts.first().or(target);
         let first = first.and_then(|name| name.split(['.', '@']).find(|it| !it.is_empty()));
-        let name = first.map_or_else(|| place(self.server.address.ip()), str::to_owned);
+        let name = first.map_or_else(|| self.server.host(), str::to_owned);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let name = name.replace(|c| !is_plain(c), "-");
         // With a leading dash, `nightwatt wake NAME` would take it for an option.
@@ -149,10 +149,6 @@ impl Draft {
             quoted(BMC_PASSWORD)
         )
     }
-}
-
-fn place(address: IpAddr) -> String {
-    if address == Ipv6Addr::LOCALHOST { "localhost".to_owned() } else { address.to_string() }
 }
 
 fn quoted(text: &str) -> String {
