@@ -11,6 +11,7 @@
 //! - [`calendar`]: events of iCalendar files
 //! - [`text`]: the output of others, made safe to print
 //! - [`explained`]: errors as users read them
+//! - [`spelling`]: words that are spelled alike
 //! - [`lock`]: a mutex, even after a panic
 //! - [`ConfigError`]: what is wrong with a configuration, with the line and an excerpt
 
@@ -26,6 +27,7 @@ pub mod preflight;
 pub mod proc_stat;
 mod real_time;
 pub mod secret;
+pub mod spelling;
 pub mod text;
 pub mod tls;
 pub mod tool;

@@ -214,6 +214,21 @@ fn without_questions_what_is_missing_is_named() {
 }
 
 #[test]
+fn the_dashboard_gets_another_port_where_its_usual_one_is_taken() {
+    for (origin, listen, admin) in [
+        ("http://127.0.0.2:9", "127.0.0.1:8080", 9180),
+        ("http://127.0.0.2:9", "127.0.0.1:9180", 9181),
+        ("http://127.0.0.2:9181", "127.0.0.1:9180", 9182),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ["--yes", "--origin", origin, "--listen", listen, "--power", "command"];
+        let output = answered(dir.path(), "", &[&args[..], &["--target", "true"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        assert_eq!(written(dir.path()).admin.unwrap().listen.port(), admin, "{listen}");
+    }
+}
+
+#[test]
 fn a_unit_needs_no_suffix_and_names_a_site_that_has_no_name() {
     let dir = tempfile::tempdir().unwrap();
     let lines = "http://127.0.0.2:9\n\n\nsystemd\npython3 -m http.server\nnginx\n\napp\n\n";

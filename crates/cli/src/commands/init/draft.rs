@@ -34,6 +34,9 @@ pub(super) struct Draft {
     pub(super) is_root: bool,
 }
 
+/// The usual port of the dashboard.
+const DASHBOARD: u16 = 9180;
+
 /// Where the password of a management controller is expected.
 pub(super) const BMC_PASSWORD: &str = "/etc/nightwatt/bmc";
 
@@ -56,9 +59,10 @@ impl Draft {
         let listen = list(self.listen.iter().map(ToString::to_string));
         let state_dir = if self.is_root { "/var/lib/nightwatt" } else { "nightwatt-state" };
         let (on, off) = self.watts;
+        let admin = self.admin_port();
         let mut text = format!(
             "# Written by `nightwatt init`. Everything left out has a default; `nightwatt check -c FILE` says \
-             which.\n\nlisten = {listen}\nstate_dir = {}\nadmin = \"127.0.0.1:9180\"   # the dashboard; \
+             which.\n\nlisten = {listen}\nstate_dir = {}\nadmin = \"127.0.0.1:{admin}\"   # the dashboard; \
              /metrics, /healthz\n\n[scenario.server]         # what it draws: measure it, or take its data \
              sheet\non_w = {on:?}\noff_w = {off:?}\n\n{}[[site]]\nname = {}\n",
             quoted(state_dir),
@@ -83,6 +87,14 @@ impl Draft {
         }
         text.push('\n');
         text + &self.power()
+    }
+
+    /// The port of the dashboard: the usual one, unless nightwatt or the server has it.
+    fn admin_port(&self) -> u16 {
+        let is_taken = |port: &u16| {
+            self.listen.iter().chain([&self.server.address]).any(|it| it.port() == *port)
+        };
+        (DASHBOARD..u16::MAX).find(|port| !is_taken(port)).unwrap_or(DASHBOARD)
     }
 
     /// Proposes a name for the site: the first label of the first host name; else the name of the unit or container;
