@@ -272,6 +272,26 @@ fn what_cannot_be_watched_is_told_with_what_helps() {
 }
 
 #[test]
+fn a_dry_run_names_what_is_missing_and_runs_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let ran = bench.folder().join("ran");
+    let (ran_name, heavy, nope) = (ran.display().to_string(), bench.at("heavy"), bench.at("nope"));
+    let dry = |function: &str| {
+        nightwatt(&["caliper", "--dry-run", "-f", function, "--", "touch", &ran_name])
+    };
+    let whole = dry(&heavy);
+    assert_eq!(whole.status.code(), Some(0), "{}", told(&whole));
+    let command = format!("run `touch {ran_name}`");
+    for words in ["nothing is missing", &command, &heavy] {
+        assert!(told(&whole).contains(words), "{words}: {}", told(&whole));
+    }
+    let lacking = dry(&nope);
+    assert_eq!(lacking.status.code(), Some(1), "{}", told(&lacking));
+    assert!(told(&lacking).contains("has no function `nope`"), "{}", told(&lacking));
+    assert!(!ran.exists());
+}
+
+#[test]
 fn a_process_that_is_not_there_is_no_empty_report() {
     let Some(bench) = Bench::new() else { return };
     let heavy = bench.at("heavy");

@@ -268,6 +268,7 @@ fn whatever_the_server_is_called_makes_a_name_that_a_site_may_have() {
         ("http://[::1]:9", "process", "true", "localhost"),
         ("http://127.0.0.2:9", "process", "true", "127.0.0.2"),
         ("localhost:9", "process", "true", "localhost"),
+        ("http://localhost:9", "docker", "web", "web"),
         ("http://127.0.0.2:9", "systemd", r"my\x2dblog.service", "my-x2dblog"),
         ("http://[::]:9", "process", "true", "site"),
     ] {

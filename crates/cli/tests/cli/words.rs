@@ -214,6 +214,7 @@ fn who_asks_a_gateway_that_does_not_run_is_told_how_to_start_it() {
     for command in ["wake", "sleep", "stay-awake"] {
         let output = nightwatt(&[command, "--socket", "/no/such/socket"]);
         assert_eq!(output.status.code(), Some(1));
+        assert!(told(&output).contains("`nightwatt serve`"), "{}", told(&output));
     }
 }
 
