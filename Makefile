@@ -35,10 +35,11 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-schedule bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule soak-transfer mirror notebooks python test-arm64 test-browser test-guide test-mirror test-recipes test-vm test-static wheel ci
+.PHONY: help demo install test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-schedule bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule soak-transfer mirror notebooks python test-arm64 test-browser test-guide test-mirror test-recipes test-vm test-static wheel ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
+	@echo 'make install     builds nightwatt and puts it into ~/.cargo/bin (75 MB; ARGS="--root DIR": elsewhere)'
 	@echo 'make test        all tests (SEED=1: of random ones; SEED= draws another one)'
 	@echo 'make cache-tests the public HTTP cache test suite (ARGS="--suite DIR" for a checkout of it)'
 	@echo 'make bench       benchmarks'
@@ -118,6 +119,10 @@ demo: export NIGHTWATT_PROFILE := $(if $(filter file,$(origin PROFILE)),demo,$(P
 demo:
 	@tools/need rust cc $(if $(filter file,$(origin PROFILE)),,bpf)
 	@nightwatt=$$(tools/program) && "$$nightwatt" demo $(ARGS)
+
+install:
+	@tools/need rust cc bpf
+	@cargo install --locked --path crates/cli $(ARGS)
 
 test:
 	@tools/need --or-skip tests

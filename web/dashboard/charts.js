@@ -185,11 +185,11 @@ export function month(story) {
 }
 
 export function days(story) {
-  const list = story.days.slice(-31);
+  const list = story.is_too_early ? [] : story.days.slice(-31);
   const unit = Math.max(1, ...list.map((it) => Math.abs(it.saved_j))) >= 3.6e6 ? ["kWh", 3.6e6] : ["Wh", 3600];
   const sum = list.reduce((all, it) => all + it.saved_j, 0);
   document.getElementById("days-note").textContent =
-    list.length === 0 ? "No day is known yet: the first shows here as soon as the ledger has a minute of it." : `The last ${list.length === 1 ? "day" : `${list.length} days`} together: ${energy(sum)}. Days are those of the proxy's local time.`;
+    story.is_too_early ? "Too early to tell: days show here once the server has slept and woken." : list.length === 0 ? "No day is known yet: the first shows here as soon as the ledger has a minute of it." : `The last ${list.length === 1 ? "day" : `${list.length} days`} together: ${energy(sum)}. Days are those of the proxy's local time.`;
   document.getElementById("days-chart").setAttribute("aria-label", `Energy saved by day: ${energy(sum)} in the last ${list.length} days. The table below has each day.`);
   draw("days-chart", {
     type: "bar",

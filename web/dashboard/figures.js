@@ -43,18 +43,26 @@ export function assumption(past, sum) {
   return watts.length > 0 ? `assumes ${watts.join(" and ")} awake (not measured)` : null;
 }
 
-function tile(title, sum, uncertainty, past) {
+// What a tile says of the energy saved, instead of a share where there is none yet.
+function shareSaved(sum, isEarly) {
+  if (sum.always_on_j <= 0) return "nothing counted yet: figures begin with the first minute";
+  if (isEarly) return "too early to tell: no server has slept and woken yet, or only for seconds";
   const share = sum.saved_j / sum.always_on_j;
-  const saving = sum.always_on_j <= 0 ? "nothing counted yet: figures begin with the first minute" : share < 0 ? `${percent(-share)} more than always on` : `${percent(share)} of always on`;
+  return share < 0 ? `${percent(-share)} more than always on` : `${percent(share)} of always on`;
+}
+
+function tile(title, sum, uncertainty, past) {
+  const isEarly = stories(past).every((it) => it.is_too_early);
+  const hasNone = isEarly || sum.always_on_j <= 0;
   const moneys = [...sum.by].map(([currency, value]) => money(value, currency)).join(" + ");
   return el(
     "div",
     { class: "tile" },
     el("h3", {}, title),
-    el("p", { class: sum.always_on_j <= 0 ? "big none" : sum.saved_j < 0 ? "big lost" : "big" }, sum.always_on_j <= 0 ? "–" : energy(sum.saved_j)),
+    el("p", { class: hasNone ? "big none" : sum.saved_j < 0 ? "big lost" : "big" }, hasNone ? "–" : energy(sum.saved_j)),
     el("p", { class: "fine" }, assumption(past, sum)),
-    el("p", {}, saving),
-    el("p", { class: "row" }, el("span", {}, moneys), el("span", {}, `${mass(sum.co2_kg)} CO₂e`)),
+    el("p", {}, shareSaved(sum, isEarly)),
+    hasNone ? null : el("p", { class: "row" }, el("span", {}, moneys), el("span", {}, `${mass(sum.co2_kg)} CO₂e`)),
     el("p", { class: "fine" }, `used ${energy(sum.server_j)} and ${energy(sum.proxy_j)} (proxy)`),
     el("p", { class: "fine" }, origin(sum, uncertainty)),
   );
@@ -146,6 +154,10 @@ export function datagrams(section, box, list) {
   box.replaceChildren(table(["service", "on", { n: "sessions" }, { n: "keep it awake" }, { n: "held" }, { n: "datagrams from clients" }, { n: "to them" }, "dropped", "ended since the start"], rows));
 }
 
+function shadowSaved(saving) {
+  return saving === null ? "it is too early to tell what would have been saved" : `${percent(saving)} of the energy would have been saved`;
+}
+
 export function policy(box, site, story) {
   const rows = [el("p", {}, "Policy: ", el("b", {}, site.policy), site.learned_from_s ? `, which has watched requests for ${duration(site.learned_from_s)}.` : ".")];
   if (site.pool) rows.push(el("p", {}, `Pool of ${site.pool.servers.length}: policy `, el("b", {}, site.pool.policy), `, ${site.pool.on} on, ${site.pool.waiting} requests waiting.`));
@@ -181,7 +193,7 @@ export function policy(box, site, story) {
   }
   const shadow = site.shadow;
   if (shadow) {
-    rows.push(el("p", {}, `Shadow mode: had its server been let sleep since the start, ${percent(shadow.ledger.saving)} of the energy would have been saved, and ${count(shadow.delayed_visits)} of ${count(shadow.visits)} visits delayed.`));
+    rows.push(el("p", {}, `Shadow mode: had its server been let sleep since the start, ${shadowSaved(shadow.ledger.saving)}, and ${count(shadow.delayed_visits)} of ${count(shadow.visits)} visits would have been delayed.`));
   }
   rows.push(el("p", { class: "fine" }, "What another SLA or policy would save can only be computed from a whole log: ", el("code", {}, "nightwatt analyze access.log --html report.html"), " draws it."));
   box.replaceChildren(...rows);
@@ -257,7 +269,7 @@ export function wakeups(box, note, story, past) {
 
 export function dayTable(box, story) {
   const rows = story.days.toReversed().map((day) => [
-    dayName(day.day), { n: energy(day.saved_j) }, { n: energy(day.server_j) }, { n: energy(day.proxy_j) }, { n: duration(day.asleep_s) }, { n: count(day.wakeups) }, { n: money(day.money, story.currency) }, { n: percent(day.span_s > 0 ? day.measured_s / day.span_s : 0) },
+    dayName(day.day), { n: story.is_too_early ? "–" : energy(day.saved_j) }, { n: energy(day.server_j) }, { n: energy(day.proxy_j) }, { n: duration(day.asleep_s) }, { n: count(day.wakeups) }, { n: story.is_too_early ? "–" : money(day.money, story.currency) }, { n: percent(day.span_s > 0 ? day.measured_s / day.span_s : 0) },
   ]);
   box.replaceChildren(table(["day", { n: "saved" }, { n: "server" }, { n: "proxy" }, { n: "asleep" }, { n: "wake-ups" }, { n: "money" }, { n: "measured" }], rows));
 }

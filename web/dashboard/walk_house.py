@@ -33,6 +33,14 @@ def everything_has_a_card(page):
     expect(page.locator("#services-table tbody tr")).to_contain_text("ssh")
 
 
+def claims_no_saving_before_a_sleep(page):
+    """Nothing has slept and woken yet: no joules, no money."""
+    expect(page.locator("#savings .tile")).to_have_count(3)
+    for tile in page.locator("#savings .tile").all():
+        expect(tile.locator(".big")).to_have_text("–")
+        expect(tile).not_to_contain_text("of always on")
+
+
 def signs_in(page):
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_label("Password").fill(PASSWORD)
@@ -63,8 +71,8 @@ with sync_playwright() as playwright:
     # All of it on a phone, where there is least room.
     page = opened(browser, "phone", URL)
     walks = [
-        everything_has_a_card, signs_in, wakes_a_site_with_its_machine, switches_a_server_of_the_pool_on,
-        puts_a_machine_to_sleep_with_the_last_on_it,
+        everything_has_a_card, claims_no_saving_before_a_sleep, signs_in, wakes_a_site_with_its_machine,
+        switches_a_server_of_the_pool_on, puts_a_machine_to_sleep_with_the_last_on_it,
     ]
     for walk in walks:
         walk(page)

@@ -183,8 +183,8 @@ fn hint(error: &ControlError, args: &GatewayArgs) -> String {
             "only root and the user that the gateway runs as may open its socket".to_owned()
         }
         ControlError::Unreachable { .. } if args.socket.is_some() => {
-            "the configuration of the one that runs says where it is: `control_socket`, or \
-             `control.sock` in `state_dir`"
+            "start one with `nightwatt serve`; the configuration of one that runs says where its socket is: \
+             `control_socket`, or `control.sock` in `state_dir`"
                 .to_owned()
         }
         ControlError::Unreachable { .. } => format!(

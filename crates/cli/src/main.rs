@@ -9,6 +9,7 @@
 mod args;
 mod commands;
 mod control;
+mod dry_run;
 mod errors;
 mod experiment;
 mod figures;

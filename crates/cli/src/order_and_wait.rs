@@ -53,6 +53,19 @@ impl Look {
     }
 }
 
+/// Gives the order, and reports that the gateway accepted it: `done`, unless the server is in that state already.
+pub(crate) fn only_order(
+    site: &SiteArgs,
+    order: &Order,
+    wanted: Phase,
+    done: &str,
+) -> Result<ExitStatus, Failure> {
+    let before = control::status(&site.gateway)?;
+    let look = Look::at(&before, site.site.as_deref()).filter(|it| it.is(wanted));
+    let already = look.map(|it| format!("{} is {} already", it.name, it.state));
+    control::command(&site.gateway, order, already.as_deref().unwrap_or(done))
+}
+
 /// Gives the order, and waits until the server is in this state.
 pub(crate) fn order_and_wait(
     site: &SiteArgs,

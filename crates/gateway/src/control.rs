@@ -48,6 +48,9 @@ pub fn is_about_name(error: &str) -> bool {
 /// A line longer than this is no order.
 pub const LONGEST: u64 = 64 << 10;
 
+/// The longest time for which one order keeps a server awake.
+pub const LONGEST_AWAKE: Duration = Duration::from_hours(7 * 24);
+
 /// What can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "order", deny_unknown_fields)]
@@ -448,6 +451,9 @@ pub(crate) async fn obey(gateway: &Gateway, order: &Order) -> Reply {
         Order::Mirror { site, ask } => return of_mirrors(gateway, site.as_deref(), ask).await,
         Order::Wake { site } => (site, manager::Order::Wake),
         Order::Sleep { site } => (site, manager::Order::Sleep),
+        Order::StayAwake { seconds, .. } if *seconds > LONGEST_AWAKE.as_secs() => {
+            return Reply::Error("one order keeps a server awake for a week at most".to_owned());
+        }
         Order::StayAwake { site, seconds } => {
             (site, manager::Order::StayAwake(Duration::from_secs(*seconds)))
         }

@@ -264,7 +264,8 @@ impl Basis<'_> {
             proxy,
             proxy_parts,
             always_on: modelled(bill.always_on(&self.states) + self.busy * bill.busy),
-            saving: bill.saving(&self.states, self.proxy),
+            saving: (!bill.is_too_early(&self.states))
+                .then(|| bill.saving(&self.states, self.proxy)),
         }
     }
 }

@@ -505,9 +505,16 @@ fn write_ledgers(page: &mut Exposition, sites: &[Scraped<'_>]) {
     let saving = gauge(
         "nightwatt_ledger_saving_ratio",
         &["site"],
-        "The ledger of all starts together: 1 - (server + proxy) / always-on.",
+        "The ledger of all starts together: 1 - (server + proxy) / always-on. Absent while it is too early to \
+         tell: the server has not slept and woken yet, or the ledger is only seconds long.",
     );
-    per_site(page, saving, sites, |it| it.status.ledger.saving);
+    page.family(saving, |samples| {
+        for it in sites {
+            if let Some(saving) = it.status.ledger.saving {
+                samples.add(&[it.name()], saving);
+            }
+        }
+    });
 }
 
 /// Shadow mode: what the policy would have done.

@@ -325,8 +325,8 @@ pub struct LedgerStatus {
     /// Energy of a server always on, without a proxy: always modelled.
     pub always_on: Energy,
     /// 1 - (server + proxy) / always on. Always modelled in part: what a server that is always on would have used
-    /// cannot be measured.
-    pub saving: f64,
+    /// cannot be measured. None while it is too early ([`nightwatt_policy::ledger::Bill::is_too_early`]).
+    pub saving: Option<f64>,
 }
 
 /// What the policy would have done, if the server were allowed to sleep.

@@ -14,6 +14,7 @@
 //! - [`calendar`]: events of iCalendar files
 //! - [`text`]: the output of others, made safe to print, and bytes as text
 //! - [`explained`]: errors as users read them
+//! - [`spelling`]: words that are spelled alike
 //! - [`lock`]: a mutex, even after a panic
 //! - [`ConfigError`]: what is wrong with a configuration, with the line and an excerpt
 
@@ -31,6 +32,7 @@ mod real_time;
 pub mod secret;
 pub mod shell;
 pub mod star;
+pub mod spelling;
 pub mod text;
 pub mod tls;
 pub mod tool;

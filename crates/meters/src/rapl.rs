@@ -199,7 +199,7 @@ fn probe(host: &Host) -> Presence {
         (Presence::Available, _) | (_, Presence::Available) => Presence::Available,
         (denied @ Presence::Denied { .. }, _) | (_, denied @ Presence::Denied { .. }) => denied,
         (Presence::Absent(one), Presence::Absent(other)) => {
-            Presence::Absent(format!("{one}; {other}"))
+            Presence::Absent(format!("{one}, and {other}"))
         }
         (other, _) => other,
     }
@@ -215,7 +215,7 @@ fn open(host: &Host, spec: &MeterSpec) -> Opening {
             // What the first says is told if neither can be read: its cure is the usual one.
             perf::open(host, spec).map_err(|other| match (error, other) {
                 (MeterError::Absent { meter, why }, MeterError::Absent { why: other, .. }) => {
-                    MeterError::Absent { meter, why: format!("{why}; {other}") }
+                    MeterError::Absent { meter, why: format!("{why}, and {other}") }
                 }
                 (MeterError::Absent { .. }, other) => other,
                 (error, _) => error,

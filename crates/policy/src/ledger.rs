@@ -156,6 +156,14 @@ impl Bill {
         }
         1.0 - (self.server(states) + self.proxy(proxy)) / always_on
     }
+
+    /// Whether its saving says nothing yet: until the server has slept and woken, and the bill is ten times as long as
+    /// a sleep must last to pay. A bill of a whole day is never too early.
+    pub fn is_too_early(&self, states: &PowerStates) -> bool {
+        let (span, enough) = (self.span(), states.break_even().saturating_mul(10));
+        let is_short = self.cycles == 0 || self.wakeups == 0 || span < enough;
+        is_short && span < Duration::from_hours(24)
+    }
 }
 
 /// An hour of civil time on the bill, or what the ledger saw of it.

@@ -241,6 +241,13 @@ impl ProbeError {
                 "install its debug symbols (on Debian, the package's name with -dbgsym or -dbg), or \
                  name an address as `objdump -d` shows it: `PROGRAM:0x1234`",
             ),
+            Self::NoSymbol { .. } => Some(
+                "`nm -C PROGRAM` lists its functions; `*` stands for any part of a name: `PROGRAM:*work*`",
+            ),
+            Self::NoFile(_) => Some(
+                "give the path of the program, as in `./prog:work`; a name alone is looked up in PATH and \
+                 among the libraries",
+            ),
             Self::Syntax { .. } => Some(
                 "PROGRAM:FUNCTION, PROGRAM:FUNCTION+OFFSET, PROGRAM:0xADDRESS or \
                  PROGRAM:usdt:PROVIDER:NAME, with a path, a program in PATH, or a library such as \

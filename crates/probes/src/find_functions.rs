@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
 
+use nightwatt_host::spelling::is_alike;
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSection, ObjectSymbol};
 
@@ -192,6 +193,9 @@ impl Program<'_> {
                 like.push(known.whole);
             }
         }
+        if found.is_empty() && like.is_empty() {
+            like = self.misspelled(wanted);
+        }
         if found.is_empty() && of_go.is_some() {
             let (path, symbol) = (self.path.to_owned(), wanted.to_owned());
             if is_assembly {
@@ -215,6 +219,20 @@ impl Program<'_> {
         }
         found.sort_by_key(|(_, address)| *address);
         Ok(found.into_iter().map(|(names, address)| (names.whole, address)).collect())
+    }
+
+    /// Names of which this is probably a misspelling: as they are, or without what they are in.
+    fn misspelled(&self, wanted: &str) -> Vec<String> {
+        let names = self.symbols.found.iter().map(|function| Names::of(&function.name).whole);
+        let is_meant = |name: &String| {
+            let last = name.rsplit("::").next().unwrap_or_default();
+            is_alike(wanted, name) || is_alike(wanted, last)
+        };
+        let mut meant: Vec<String> = names.filter(is_meant).collect();
+        meant.sort();
+        meant.dedup();
+        meant.truncate(TOLD);
+        meant
     }
 
     /// How far behind an address the probe has to be, if a function begins there, or may.
@@ -314,6 +332,10 @@ mod tests {
         assert!(matches!(&found.unwrap()[..], [place] if place.may_unwind));
         let missing = function_entries(&point("function_entrie")).unwrap_err();
         assert!(missing.to_string().contains("find_functions::function_entries"), "{missing}");
+        let misspelled = function_entries(&point("funtcion_entries")).unwrap_err();
+        assert!(misspelled.to_string().contains("is it one of"), "{misspelled}");
+        assert!(misspelled.to_string().contains("function_entries"), "{misspelled}");
+        assert!(misspelled.hint().is_some_and(|it| it.contains("nm -C")), "{misspelled}");
         let many = function_entries(&point("core::*"));
         assert!(matches!(many, Err(ProbeError::TooMany { .. })), "{many:?}");
     }

@@ -2,7 +2,7 @@
 
 use nightwatt_host::Host;
 use nightwatt_host::preflight::Preflight;
-use nightwatt_probes::{Point, resolve_file};
+use nightwatt_probes::{Point, ProbeError, function_entries, resolve_file};
 
 use crate::caliper::{CaliperOptions, SectionSpec, Target};
 
@@ -24,6 +24,21 @@ pub fn of_disk(host: &Host) -> Vec<String> {
 /// What `caliper` lacks: rights and what the kernel offers, and if any is missing also programs and processes that it
 /// names. (Otherwise the command itself reports those, with the exit status that scripts expect.)
 pub fn of_caliper(options: &CaliperOptions, is_sampled: bool, host: &Host) -> Vec<String> {
+    let rights = of_the_kernel(is_sampled, host);
+    if rights.is_empty() {
+        return rights;
+    }
+    with_what_is_named(rights, options, host, |point| resolve_file(&point.program).map(drop))
+}
+
+/// What `caliper` lacks, with all places, programs and processes that it names and that are not there.
+pub fn all_of_caliper(options: &CaliperOptions, is_sampled: bool, host: &Host) -> Vec<String> {
+    let rights = of_the_kernel(is_sampled, host);
+    with_what_is_named(rights, options, host, |point| function_entries(point).map(drop))
+}
+
+/// Rights, and what the kernel offers.
+fn of_the_kernel(is_sampled: bool, host: &Host) -> Vec<String> {
     let mut flight = Preflight::default();
     if is_sampled {
         samples(&mut flight, host);
@@ -34,16 +49,22 @@ pub fn of_caliper(options: &CaliperOptions, is_sampled: bool, host: &Host) -> Ve
             "use a kernel with CONFIG_UPROBE_EVENTS=y",
         );
     }
-    let rights = flight.missing();
-    if rights.is_empty() {
-        return rights;
-    }
+    flight.missing()
+}
+
+/// These, and what `look` does not find of what the options name.
+fn with_what_is_named(
+    rights: Vec<String>,
+    options: &CaliperOptions,
+    host: &Host,
+    look: impl Fn(&Point) -> Result<(), ProbeError>,
+) -> Vec<String> {
     let mut flight = Preflight::default();
     for what in rights {
         flight.note(what);
     }
     for point in options.sections.iter().flat_map(points) {
-        if let Err(error) = resolve_file(&point.program) {
+        if let Err(error) = look(point) {
             flight.note(error.to_string());
         }
     }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
+use nightwatt_meters::MeterSpec;
 use nightwatt_profile::caliper::{self, CaliperOptions, SectionSpec, Step, Target, sampled};
 use nightwatt_profile::preflight;
 
@@ -10,6 +11,7 @@ use super::run::{cannot_watch, failed, like, running};
 use crate::ExitStatus;
 use crate::args::WatchArgs;
 use crate::commands::{Group, Listed};
+use crate::dry_run::DryRun;
 use crate::errors::Failure;
 use crate::figures;
 use crate::output;
@@ -20,6 +22,7 @@ use crate::report_file::Output;
 #[command(after_help = EXAMPLES, override_usage = USAGE)]
 #[command(group(clap::ArgGroup::new("section").required(true).multiple(true).args(["function", "start", "markers", "sample"])))]
 #[command(group(clap::ArgGroup::new("target").required(true).args(["pid", "all", "command"])))]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// A function, from its entry to its return: `./prog:work`, `prog:ns::work`, `libc.so.6:qsort`.
     /// `*` matches anything, and each matching function is a section of its own
@@ -71,6 +74,9 @@ pub(crate) struct Args {
     /// Write stacks of sections with their energy in uJ, for flame graphs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) folded: Option<PathBuf>,
+    /// Print what would be watched, and what this machine lacks for it (then exit status 1); run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 pub(crate) const LISTED: Listed = Listed::In(Group::Measure);
@@ -125,24 +131,14 @@ impl From<ReturnsArg> for caliper::Returns {
 
 /// Measures and reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
-    let options = CaliperOptions {
-        sections: sections(args).map_err(failed)?,
-        returns: args.returns.into(),
-        markers: args.markers,
-        target: match args.pid.as_slice() {
-            [] if args.all => Target::Everything,
-            [] => Target::Command(args.watch.command.clone()),
-            pids => Target::Processes(pids.to_vec()),
-        },
-        time: args.watch.time,
-        idle: args.watch.idle,
-        meters: args.watch.meters.chosen(),
-        interval: args.watch.interval,
-        events: args.events.clone(),
-        live: args.live,
-    };
-    let missing =
-        preflight::of_caliper(&options, args.sample.is_some(), &nightwatt_host::Host::default());
+    let options = options(args)?;
+    let host = nightwatt_host::Host::default();
+    if args.dry_run {
+        let missing = preflight::all_of_caliper(&options, args.sample.is_some(), &host);
+        let found = DryRun { would: would(args, &options), missing };
+        return found.say(args.watch.json).map_err(failed);
+    }
+    let missing = preflight::of_caliper(&options, args.sample.is_some(), &host);
     if !missing.is_empty() {
         return Err(failed(
             Failure::missing("nightwatt caliper", &missing).hint(super::disk::RIGHTS),
@@ -193,6 +189,62 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         )));
     }
     Ok(like(exit_status))
+}
+
+/// What is to be measured, and how.
+fn options(args: &Args) -> Result<CaliperOptions, Failure> {
+    Ok(CaliperOptions {
+        sections: sections(args).map_err(failed)?,
+        returns: args.returns.into(),
+        markers: args.markers,
+        target: match args.pid.as_slice() {
+            [] if args.all => Target::Everything,
+            [] => Target::Command(args.watch.command.clone()),
+            pids => Target::Processes(pids.to_vec()),
+        },
+        time: args.watch.time,
+        idle: args.watch.idle,
+        meters: args.watch.meters.chosen(),
+        interval: args.watch.interval,
+        events: args.events.clone(),
+        live: args.live,
+    })
+}
+
+/// What a run with these options does.
+fn would(args: &Args, options: &CaliperOptions) -> Vec<String> {
+    let functions = args.function.iter().map(|it| format!("the function {it}"));
+    let pairs = args.start.iter().zip(&args.end).map(|(from, to)| format!("from {from} to {to}"));
+    let mut watched: Vec<String> = functions.chain(pairs).collect();
+    if args.markers {
+        watched.push("the sections that the program marks".to_owned());
+    }
+    if watched.is_empty() {
+        watched.push("all functions".to_owned());
+    }
+    let how = match args.sample {
+        Some(hz) => format!("sample each CPU {hz} times per second: "),
+        None => "measure ".to_owned(),
+    };
+    let target = match &options.target {
+        Target::Everything => "watch every process until Ctrl-C".to_owned(),
+        Target::Processes(pids) => {
+            let pids: Vec<String> = pids.iter().map(ToString::to_string).collect();
+            format!("watch the processes {}", pids.join(", "))
+        }
+        Target::Command(words) => {
+            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+            format!("run `{}`", words.join(" "))
+        }
+    };
+    let meters: Vec<&str> = options.meters.iter().map(MeterSpec::name).collect();
+    let idle = options
+        .idle
+        .map(|time| format!("measure the idle machine for {} first", figures::time(time)));
+    let meters = format!("read the meters {}", meters.join(", "));
+    let time = options.time.map(|time| format!("stop after {}", figures::time(time)));
+    let watch = format!("{how}{}", watched.join(", "));
+    [idle, Some(target), Some(watch), Some(meters), time].into_iter().flatten().collect()
 }
 
 fn sections(args: &Args) -> Result<Vec<SectionSpec>, Failure> {

@@ -15,7 +15,9 @@ use serde::Serialize;
 use super::run::{cannot_watch, failed, like, running};
 use crate::ExitStatus;
 use crate::commands::{Group, Listed};
+use crate::dry_run::DryRun;
 use crate::errors::Failure;
+use crate::figures;
 use crate::output;
 use crate::report_file::Output;
 use crate::values;
@@ -23,6 +25,7 @@ use crate::values;
 /// Count the bytes each process writes to each disk, and their energy
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// Stop after this time; a command is ended then [default: when it ends, or at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = values::measuring_time)]
@@ -50,6 +53,9 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print what would be done, and what this machine lacks for it (then exit status 1); run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// A command to run during the measurement, and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
@@ -113,6 +119,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             .map_err(failed)?,
     };
     let missing = preflight::of_disk(&nightwatt_host::Host::default());
+    if args.dry_run {
+        return DryRun { would: would(args), missing }.say(args.json).map_err(failed);
+    }
     if !missing.is_empty() {
         return Err(failed(Failure::missing("nightwatt disk", &missing).hint(RIGHTS)));
     }
@@ -126,6 +135,22 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     shown.finish().map_err(failed)?;
     output.write_report(&report, args.json, &report.text(), &report.warnings).map_err(failed)?;
     Ok(like(report.exit_status))
+}
+
+/// What a run with these options does.
+fn would(args: &Args) -> Vec<String> {
+    let end = match (args.time, args.command.is_empty()) {
+        (Some(time), _) => format!("for {}", figures::time(time)),
+        (None, true) => "until Ctrl-C".to_owned(),
+        (None, false) => "until the command ends".to_owned(),
+    };
+    let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
+    let command = (!words.is_empty()).then(|| format!("run `{}`", words.join(" ")));
+    let log = args.log.as_ref().map(|path| format!("write a log to {}", path.display()));
+    let output = args.output.as_deref().unwrap_or_else(|| Path::new("stderr"));
+    let figures = format!("write the figures to {}", output.display());
+    let watch = format!("watch all disks {end}");
+    [Some(watch), command, log, Some(figures)].into_iter().flatten().collect()
 }
 
 /// Reads the model of a device that `calibrate storage` wrote.

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         if args.cycle.is_some() || args.site.is_some() {
             return Err(Failure::new("there is no configuration here".to_owned())
                 .into_usage()
-                .hint("give its path by `-c FILE`"));
+                .hint("`nightwatt init` writes one; `-c FILE` names one that is elsewhere"));
         }
         let findings = machine::examine(&place);
         return print(args, vec![Findings { name: "this machine".to_owned(), findings }]);

@@ -26,7 +26,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::{output, values};
 
-/// Write a first configuration, after six questions
+/// Write a first configuration, after a few questions
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -81,7 +81,7 @@ pub(crate) const LISTED: Listed = Listed::In(Group::Act);
 
 const EXAMPLES: &str = "\
 Examples:
-  nightwatt init                                   # asks six questions
+  nightwatt init                                   # asks a few questions
   nightwatt init -o /etc/nightwatt/nightwatt.toml
   nightwatt init --yes --origin http://10.0.0.5:8080 --kind pages
   nightwatt init --yes --origin http://127.0.0.1:8081 --power docker \\
@@ -137,7 +137,7 @@ impl PowerChoice {
             Self::Systemd => "Name of the unit?",
             Self::Docker => "Name of the container?",
             Self::Process => {
-                "Command line that starts it, and stays in the foreground? (as `nginx -g 'daemon off;'`)"
+                "Command that starts it in the foreground? (as `nginx -g 'daemon off;'`)"
             }
             Self::Ipmi | Self::Redfish => {
                 "User and address of the management controller? (USER@HOST)"
@@ -181,6 +181,39 @@ impl PowerChoice {
         }
     }
 }
+
+// Questions with several lines: the proposal is on the last one.
+
+const POWER: &str = "\
+4/7  How is it woken and put to sleep?
+     agent, ssh                a magic packet wakes it
+     systemd, docker, process  on this machine
+     ipmi, redfish             by its management controller
+     gpio                      by a relay
+     command                   by a program of yours
+    ";
+
+const KIND: &str = "\
+6/7  Does every visitor who is not logged in see the same?
+     pages   yes, as of a blog or a wiki; few visitors wait, since a copy
+             of the site answers while the server sleeps
+     app     no, as of Nextcloud or an API; the server sleeps when idle,
+             and the first request waits
+     unsure  nothing is assumed
+    ";
+
+const URL: &str = "     Under which URL do visitors read it?
+     Requests for other hosts and ports wake the server.
+    ";
+
+const SLA: &str = "\
+7/7  Who may wait until the server is awake?
+     3      this many visits a day
+     10s    any, but the server sleeps only while it wakes within this time
+     3 10s  both
+     tenth  a tenth of the requests of a day
+     any    every client, which saves most
+    ";
 
 /// The file that the systemd unit reads.
 const OF_THE_SERVICE: &str = "/etc/nightwatt/nightwatt.toml";
@@ -239,13 +272,13 @@ fn check_missing(args: &Args) -> Result<(), Failure> {
     Err(Failure::new(text).into_usage().hint("`nightwatt init --help` has examples"))
 }
 
-/// The six questions.
+/// The questions.
 fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Failure> {
-    let origin = "1/6  Where does the server answer? (http://HOST:PORT, or https)";
+    let origin = "1/7  Where does the server answer? (http://HOST:PORT, or https)";
     let server = dialog.ask(origin, "--origin", args.origin.as_deref(), None, Server::find)?;
     output::complain(&format!("     {}", server.words()));
 
-    let hosts = "2/6  By which names do people ask for it? (with spaces between; none: by any)";
+    let hosts = "2/7  By which names do people ask for it? (with spaces between; none: by any)";
     let said = (!args.hosts.is_empty()).then(|| args.hosts.join(" "));
     let hosts = dialog.ask(hosts, "--host", said.as_deref(), Some(""), names)?;
     if !hosts.is_empty() {
@@ -257,17 +290,13 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
     let listen = listeners(args, dialog, &server)?;
     let power = power(args, dialog, &server)?;
 
-    let watts = "5/6  What does it draw awake and asleep, in watts? (ON,OFF)";
+    let watts = "5/7  What does it draw awake and asleep, in watts? (ON,OFF)";
     let watts =
         dialog.ask(watts, "--watts", args.watts.as_deref(), Some("43.3,1.6"), draft::watts)?;
 
-    let kind = "6/6  Does every visitor who is not logged in see the same? (pages: yes, as of a blog or a wiki; \
-                few visitors wait, since a copy of the site answers while the server sleeps. app: no, as of \
-                Nextcloud or an API; the server sleeps when idle, and the first request waits. unsure: \
-                nothing is assumed)";
     let said = args.kind.as_ref().map(name_of);
     let proposed = name_of(&KindChoice::Unsure);
-    let kind = dialog.ask(kind, "--kind", said.as_deref(), Some(&proposed), |text| {
+    let kind = dialog.ask(KIND, "--kind", said.as_deref(), Some(&proposed), |text| {
         KindChoice::from_str(text, true)
             .map_err(|_| format!("`{text}` is not one of {}", names_of::<KindChoice>()))
     })?;
@@ -276,10 +305,7 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
         KindChoice::App | KindChoice::Unsure => None,
     };
     let proposed = sla::proposed(kind);
-    let question = "     Who may wait until the server is awake? (a number: so many visits a day; a time, as 10s: the \
-                 server sleeps only while it wakes within that; both: 3 10s; tenth: a tenth of the requests of a \
-                 day; any: every client, which saves most)";
-    let sla = dialog.ask(question, "--sla", args.sla.as_deref(), Some(proposed), |text| {
+    let sla = dialog.ask(SLA, "--sla", args.sla.as_deref(), Some(proposed), |text| {
         sla::read(text, kind)
     })?;
     let is_root = rustix::process::geteuid().is_root();
@@ -292,24 +318,26 @@ fn listeners(
     dialog: &mut Dialog<impl io::BufRead>,
     server: &Server,
 ) -> Result<Vec<SocketAddr>, Failure> {
-    let listen = "3/6  Where is nightwatt to listen?";
+    let listen = "3/7  Where is nightwatt to listen?";
     let texts: Vec<String> = args.listen.iter().map(ToString::to_string).collect();
     let said = (!texts.is_empty()).then(|| texts.join(" "));
     let is_root = rustix::process::geteuid().is_root();
-    let everywhere = everywhere(is_root, server);
     let is_typed = said.is_none() && !args.yes;
+    let everywhere = everywhere(is_root, server, is_typed);
     let listen = dialog.ask(listen, "--listen", said.as_deref(), Some(&everywhere), |text| {
         let all = addresses(text)?;
         match server.listener_at_it(&all) {
-            Some(own) if is_typed => Err(format!("{own} is where the server itself answers")),
+            Some(own) if is_typed => Err(format!(
+                "{own} is where the server itself answers: move it to another port, or listen at {}",
+                beside(own)
+            )),
             _ => Ok(all),
         }
     })?;
     if let Some(own) = server.listener_at_it(&listen) {
         let origin = args.origin.as_deref().unwrap_or(&server.origin);
         let text = format!("`--origin {origin}` is where nightwatt itself would listen ({own})");
-        let port = if own.port() == 8080 { 8000 } else { 8080 };
-        let other = SocketAddr::new(own.ip(), port);
+        let other = beside(own);
         return Err(Failure::new(text)
             .into_usage()
             .hint(format!("move the server to another port, or give `--listen {other}`")));
@@ -317,9 +345,17 @@ fn listeners(
     Ok(listen)
 }
 
-/// The listeners to propose: ports below 1024 are for root, and the server may be at another.
-fn everywhere(is_root: bool, server: &Server) -> String {
-    let port = match (is_root, server.address.port()) {
+/// Another address for nightwatt where the server has this one.
+fn beside(own: SocketAddr) -> SocketAddr {
+    SocketAddr::new(own.ip(), if own.port() == 8080 { 8000 } else { 8080 })
+}
+
+/// The listeners to propose: ports below 1024 are for root, and the server may be at another. Without a question,
+/// port 80 stays: visitors would not find another, and the user has not seen it.
+fn everywhere(is_root: bool, server: &Server, is_asked: bool) -> String {
+    let usual = SocketAddr::from(([0, 0, 0, 0], 80));
+    let is_taken = is_asked && server.listener_at_it(&[usual]).is_some();
+    let port = match (is_root && !is_taken, server.address.port()) {
         (true, _) => 80,
         (false, 8080) => 8000,
         (false, _) => 8080,
@@ -333,12 +369,9 @@ fn power(
     dialog: &mut Dialog<impl io::BufRead>,
     server: &Server,
 ) -> Result<Power, Failure> {
-    let power = "4/6  How is it woken and put to sleep? (agent, ssh: a magic packet wakes it; systemd, docker, \
-                 process: on this machine; ipmi, redfish: its management controller; gpio: a relay; command: \
-                 your own)";
     let said = args.power.as_ref().map(name_of);
     let proposed = name_of(&server.power(Path::new(look::SYSTEMD).is_dir()));
-    let power = dialog.ask(power, "--power", said.as_deref(), Some(&proposed), |text| {
+    let power = dialog.ask(POWER, "--power", said.as_deref(), Some(&proposed), |text| {
         PowerChoice::from_str(text, true)
             .map_err(|_| format!("`{text}` is not one of {}", names_of::<PowerChoice>()))
     })?;
@@ -372,10 +405,9 @@ fn mirror_url(
     if args.url.is_none() && !reached.hosts.is_empty() {
         return Ok(None);
     }
-    let question = "     Under which URL do visitors read it? (requests for other hosts and ports wake the server)";
     let proposed = look::own_url(reached.listen);
     let read = MirrorUrl::site_of;
-    dialog.ask(question, "--url", args.url.as_deref(), Some(&proposed), read).map(Some)
+    dialog.ask(URL, "--url", args.url.as_deref(), Some(&proposed), read).map(Some)
 }
 
 /// The name of a choice on the command line.
@@ -483,9 +515,29 @@ mod tests {
     fn only_root_is_proposed_a_port_below_1024() {
         let at = |url: &str| Server::find(url).unwrap();
         let other = at("http://127.0.0.1:9");
-        assert_eq!(everywhere(true, &other), "0.0.0.0:80 [::]:80");
-        assert_eq!(everywhere(false, &other), "0.0.0.0:8080 [::]:8080");
-        assert_eq!(everywhere(false, &at("http://127.0.0.1:8080")), "0.0.0.0:8000 [::]:8000");
+        assert_eq!(everywhere(true, &other, true), "0.0.0.0:80 [::]:80");
+        assert_eq!(everywhere(false, &other, true), "0.0.0.0:8080 [::]:8080");
+        assert_eq!(everywhere(false, &at("http://127.0.0.1:8080"), true), "0.0.0.0:8000 [::]:8000");
+        // Where the server has port 80 itself, its question proposes another.
+        let here = at("http://127.0.0.1");
+        assert_eq!(everywhere(true, &here, true), "0.0.0.0:8080 [::]:8080");
+        assert_eq!(everywhere(true, &here, false), "0.0.0.0:80 [::]:80");
+    }
+
+    #[test]
+    fn questions_fit_a_terminal() {
+        for question in [POWER, KIND, URL, SLA] {
+            assert!(question.lines().all(|line| line.chars().count() <= 76), "{question}");
+            assert!(question.ends_with("\n    "), "the proposal is in its column: {question}");
+        }
+        assert!(URL.starts_with("     Under"), "{URL}");
+        for choice in PowerChoice::value_variants() {
+            assert!(choice.question().len() <= 76, "{}", choice.question());
+            assert!(POWER.contains(&name_of(choice)), "{}", name_of(choice));
+        }
+        for choice in KindChoice::value_variants() {
+            assert!(KIND.contains(&name_of(choice)), "{}", name_of(choice));
+        }
     }
 
     #[test]

@@ -119,7 +119,10 @@ pub(super) fn cannot_run(error: &Error) -> Failure {
         Error::Interrupted => INTERRUPTED,
         _ => FAILED,
     };
-    let hint = error.hint();
+    let hint = match error {
+        Error::Meter(error) => error.hint(),
+        _ => error.hint(),
+    };
     Failure::failed(error).maybe_hint(hint).ending_with(status)
 }
 

@@ -268,10 +268,12 @@ fn in_plain_words(site: &SiteStatus, shadow: &ShadowStatus) -> String {
         counted(ledger.sleeps, "sleep"),
         counted(ledger.wakeups, "time")
     );
-    let verdict = if ledger.saving >= 0.0 {
-        format!("That would have saved {} of the energy", percent(ledger.saving))
-    } else {
-        format!("That would have cost {} more energy", percent(-ledger.saving))
+    let verdict = match ledger.saving {
+        None => "It is too early to tell what that would have saved".to_owned(),
+        Some(saving) if saving >= 0.0 => {
+            format!("That would have saved {} of the energy", percent(saving))
+        }
+        Some(saving) => format!("That would have cost {} more energy", percent(-saving)),
     };
     let [server, proxy, always_on] = energies([&ledger.server, &ledger.proxy, &ledger.always_on]);
     let _ = writeln!(

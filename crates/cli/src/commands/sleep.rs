@@ -6,7 +6,6 @@ use nightwatt_policy::lifecycle::Phase;
 use crate::ExitStatus;
 use crate::args::{SiteArgs, WaitArgs};
 use crate::commands::{Group, Listed};
-use crate::control;
 use crate::errors::Failure;
 use crate::order_and_wait;
 
@@ -36,5 +35,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         return order_and_wait::order_and_wait(&args.site, &order, Phase::Asleep, &args.wait);
     }
     let done = "the server is put to sleep as soon as nothing is under way";
-    control::command(&args.site.gateway, &order, done)
+    reached::only_order(&args.site, &order, Phase::Asleep, done)
 }

@@ -479,16 +479,11 @@ fn ledger_rows(text: &mut String, ledger: &LedgerStatus) {
     if metered {
         row(text, "server", &provenance(&ledger.server.provenance));
         row(text, "proxy", &provenance(&ledger.proxy.provenance));
-        if is_too_early(ledger) {
-            row(text, "saving", "too early: it has not slept and woken yet");
-            return;
-        }
-        let saving = format!(
-            "{} (against a server always on, which can only be modelled: {})",
-            saving(ledger.saving),
+        let about = format!(
+            "against a server always on, which can only be modelled: {}",
             provenance(&ledger.always_on.provenance)
         );
-        row(text, "saving", &saving);
+        row(text, "saving", &share_saved(ledger, &about));
         return;
     }
     let on_w = ledger.always_on.joules.get() / ledger.span_s;
@@ -496,17 +491,18 @@ fn ledger_rows(text: &mut String, ledger: &LedgerStatus) {
         let watts = (10.0 * on_w).round() / 10.0;
         row(text, "watts", &format!("assumes {watts} W awake (not measured)"));
     }
-    if is_too_early(ledger) {
-        row(text, "saving", "too early: it has not slept and woken yet");
-        return;
-    }
-    let words = saving(ledger.saving);
-    row(text, "saving", &format!("{words} ({})", provenance(&ledger.server.provenance)));
+    row(text, "saving", &share_saved(ledger, &provenance(&ledger.server.provenance)));
 }
 
-/// Whether a share would be that of a first few minutes: before a sleep is over and before a day is over.
-fn is_too_early(ledger: &LedgerStatus) -> bool {
-    ledger.wakeups == 0 && ledger.span_s < 86_400.0
+/// `84.6 % (modelled ..)`, or that it is too early to tell.
+fn share_saved(ledger: &LedgerStatus, about: &str) -> String {
+    match ledger.saving {
+        Some(share) => format!("{} ({about})", saving(share)),
+        None if ledger.sleeps == 0 || ledger.wakeups == 0 => {
+            "too early: it has not slept and woken yet".to_owned()
+        }
+        None => format!("too early: the ledger is too short ({about})"),
+    }
 }
 
 fn meter_words(meter: &MeterStatus) -> String {

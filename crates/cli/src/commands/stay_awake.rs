@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nightwatt_gateway::control::Order;
+use nightwatt_gateway::control::{LONGEST_AWAKE, Order};
 
 use crate::ExitStatus;
 use crate::args::GatewayArgs;
@@ -18,8 +18,8 @@ use crate::values;
 pub(crate) struct Args {
     /// Name of the site; can be left out if there is only one
     pub(crate) site: Option<String>,
-    /// For how long
-    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = values::some_time)]
+    /// For how long, at most a week
+    #[arg(long = "for", value_name = "TIME", default_value = "1h", value_parser = time_awake)]
     pub(crate) time: Duration,
     #[command(flatten)]
     pub(crate) gateway: GatewayArgs,
@@ -32,6 +32,15 @@ const EXAMPLES: &str = "Examples:
   nightwatt stay-awake blog --for 30m -c nightwatt.toml  # for maintenance
 
 `nightwatt sleep` ends it early.";
+
+fn time_awake(text: &str) -> Result<Duration, String> {
+    match written::some_time(text)? {
+        time if time > LONGEST_AWAKE => {
+            Err("one order keeps a server awake for a week at most: `7d`".to_owned())
+        }
+        time => Ok(time),
+    }
+}
 
 /// Keeps a server awake.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {

@@ -6,7 +6,6 @@ use nightwatt_policy::lifecycle::Phase;
 use crate::ExitStatus;
 use crate::args::{SiteArgs, WaitArgs};
 use crate::commands::{Group, Listed};
-use crate::control;
 use crate::errors::Failure;
 use crate::order_and_wait;
 
@@ -35,5 +34,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.wait.wait {
         return order_and_wait::order_and_wait(&args.site, &order, Phase::Awake, &args.wait);
     }
-    control::command(&args.site.gateway, &order, "the server is being woken, if it sleeps")
+    reached::only_order(&args.site, &order, Phase::Awake, "the server is being woken")
 }

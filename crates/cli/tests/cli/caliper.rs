@@ -245,12 +245,13 @@ fn what_cannot_be_watched_is_told_with_what_helps() {
     let stripped = bench.0.path().join("stripped").display().to_string();
     assert!(Command::new("strip").args(["-o", &stripped, &path]).status().unwrap().success());
     let (nope, bad) = (bench.at("nope"), format!("{stripped}:heavy"));
-    let light = bench.at("light");
+    let (light, haevy) = (bench.at("light"), bench.at("haevy"));
     let inside = bench.at("heavy+0x4");
     // Functions begin with an instruction of one byte (push) and one of several.
     let within = bench.at("outer+0x2");
     for (options, says, helps) in [
-        (vec!["-f", &nope], "has no function `nope`", ""),
+        (vec!["-f", &nope], "has no function `nope`", "nm -C PROGRAM"),
+        (vec!["-f", &haevy], "has no function `haevy`: is it one of heavy?", "nm -C PROGRAM"),
         (
             vec!["-f", &bad],
             "its symbols were stripped, and there are none in /usr",
@@ -259,15 +260,35 @@ fn what_cannot_be_watched_is_told_with_what_helps() {
         (vec!["-f", &inside], "`heavy` cannot have an offset", "--start"),
         (vec!["--start", &light, "--end", &within], "no instruction begins at", "objdump"),
         (vec!["-f", "heavy"], "names no place in a program", "PROGRAM:FUNCTION"),
-        (vec!["-f", "./nowhere:heavy"], "no program or library `./nowhere`", ""),
+        (vec!["-f", "./nowhere:heavy"], "no program or library `./nowhere`", "./prog:work"),
         (vec!["--start", &path], "1 --start and 0 --end do not make pairs", "n-th"),
-        (vec!["--start", &nope, "--end", &nope], "has no function `nope`", ""),
+        (vec!["--start", &nope, "--end", &nope], "has no function `nope`", "nm -C PROGRAM"),
     ] {
         let output = nightwatt(&[&["caliper"], options.as_slice(), &["--", &path]].concat());
         let text = told(&output);
         assert_eq!(output.status.code(), Some(125), "{text}");
         assert!(text.contains(says) && text.contains(helps), "{text}");
     }
+}
+
+#[test]
+fn a_dry_run_names_what_is_missing_and_runs_nothing() {
+    let Some(bench) = Bench::new() else { return };
+    let ran = bench.folder().join("ran");
+    let (ran_name, heavy, nope) = (ran.display().to_string(), bench.at("heavy"), bench.at("nope"));
+    let dry = |function: &str| {
+        nightwatt(&["caliper", "--dry-run", "-f", function, "--", "touch", &ran_name])
+    };
+    let whole = dry(&heavy);
+    assert_eq!(whole.status.code(), Some(0), "{}", told(&whole));
+    let command = format!("run `touch {ran_name}`");
+    for words in ["nothing is missing", &command, &heavy] {
+        assert!(told(&whole).contains(words), "{words}: {}", told(&whole));
+    }
+    let lacking = dry(&nope);
+    assert_eq!(lacking.status.code(), Some(1), "{}", told(&lacking));
+    assert!(told(&lacking).contains("has no function `nope`"), "{}", told(&lacking));
+    assert!(!ran.exists());
 }
 
 #[test]

@@ -10,8 +10,14 @@ fn the_operator_wakes_it_and_puts_it_to_sleep() {
     let gateway = house.serve(&[]);
     gateway.until("asleep");
 
-    assert_eq!(gateway.order(&["wake"]).status.code(), Some(0));
+    let already = told(&gateway.order(&["sleep"]));
+    assert!(already.contains("site is asleep already"), "{already}");
+    let woken = gateway.order(&["wake"]);
+    assert_eq!(woken.status.code(), Some(0));
+    assert!(told(&woken).contains("the server is being woken\n"), "{}", told(&woken));
     gateway.until("awake");
+    let already = told(&gateway.order(&["wake"]));
+    assert!(already.contains("site is awake already"), "{already}");
     assert_eq!(house.servers().len(), 1);
     assert_eq!(get(gateway.address, "/").unwrap().answer(), "server");
 
@@ -78,6 +84,9 @@ fn kept_awake_it_stays_awake_until_it_is_told_to_sleep() {
     assert!(reason.contains("stay-awake"), "{reason}");
     gateway.order(&["sleep"]);
     gateway.until("asleep");
+    let too_long = gateway.order(&["stay-awake", "--for", "8d"]);
+    assert_eq!(too_long.status.code(), Some(2));
+    assert!(told(&too_long).contains("for a week at most"), "{}", told(&too_long));
 }
 
 #[test]

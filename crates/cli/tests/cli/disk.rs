@@ -149,6 +149,24 @@ fn whoever_may_not_is_told_what_is_missing() {
 }
 
 #[test]
+fn a_dry_run_names_what_is_missing_and_runs_nothing() {
+    let Some(folder) = folder() else { return };
+    let ran = folder.path().join("ran");
+    let ran_name = ran.display().to_string();
+    let dry = ["disk", "--dry-run", "--for", "1h", "--", "touch", &ran_name];
+    let whole = nightwatt(&dry);
+    assert_eq!(whole.status.code(), Some(0), "{}", told(&whole));
+    let command = format!("run `touch {ran_name}`");
+    for words in ["watch all disks for 1h", &command, "nothing is missing"] {
+        assert!(told(&whole).contains(words), "{words}: {}", told(&whole));
+    }
+    assert!(!ran.exists());
+    let Some(lacking) = without_rights(&dry) else { return };
+    assert_eq!(lacking.status.code(), Some(1), "{}", told(&lacking));
+    assert!(told(&lacking).contains("CAP_BPF"), "{}", told(&lacking));
+}
+
+#[test]
 fn it_ends_at_sigint_with_its_figures() {
     let Some(_folder) = folder() else { return };
     let child = program()

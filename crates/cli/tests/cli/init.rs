@@ -214,6 +214,21 @@ fn without_questions_what_is_missing_is_named() {
 }
 
 #[test]
+fn the_dashboard_gets_another_port_where_its_usual_one_is_taken() {
+    for (origin, listen, admin) in [
+        ("http://127.0.0.2:9", "127.0.0.1:8080", 9180),
+        ("http://127.0.0.2:9", "127.0.0.1:9180", 9181),
+        ("http://127.0.0.2:9181", "127.0.0.1:9180", 9182),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ["--yes", "--origin", origin, "--listen", listen, "--power", "command"];
+        let output = answered(dir.path(), "", &[&args[..], &["--target", "true"]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        assert_eq!(written(dir.path()).admin.unwrap().listen.port(), admin, "{listen}");
+    }
+}
+
+#[test]
 fn a_unit_needs_no_suffix_and_names_a_site_that_has_no_name() {
     let dir = tempfile::tempdir().unwrap();
     let lines = "http://127.0.0.2:9\n\n\nsystemd\npython3 -m http.server\nnginx\n\napp\n\n";
@@ -252,6 +267,8 @@ fn whatever_the_server_is_called_makes_a_name_that_a_site_may_have() {
     for (origin, power, target, name) in [
         ("http://[::1]:9", "process", "true", "localhost"),
         ("http://127.0.0.2:9", "process", "true", "127.0.0.2"),
+        ("localhost:9", "process", "true", "localhost"),
+        ("http://localhost:9", "docker", "web", "web"),
         ("http://127.0.0.2:9", "systemd", r"my\x2dblog.service", "my-x2dblog"),
         ("http://[::]:9", "process", "true", "site"),
     ] {
@@ -356,6 +373,15 @@ fn a_server_where_nightwatt_would_listen_is_refused_with_another_address() {
                   hint: move the server to another port, or give `--listen 0.0.0.0:8080`";
     assert!(told(&output).contains(wanted), "{}", told(&output));
     assert_eq!(output.status.code(), Some(2));
+    // Where it is asked, what is wrong is told with what would be right, and proposed.
+    let lines = "http://127.0.0.1:80\n\n0.0.0.0:80\n\ncommand\ntrue\n\n\n\n";
+    let asked = answered(dir.path(), lines, &[]);
+    let wanted = "0.0.0.0:80 is where the server itself answers: move it to another port, or listen \
+                  at 0.0.0.0:8080";
+    assert!(told(&asked).contains(wanted), "{}", told(&asked));
+    assert_eq!(asked.status.code(), Some(0), "{}", told(&asked));
+    assert!(written(dir.path()).listen.iter().all(|it| it.port() == 8080));
+    fs::remove_file(dir.path().join("nightwatt.toml")).unwrap();
     let moved = [&here[..], &["--listen", "0.0.0.0:8080"]].concat();
     assert_eq!(answered(dir.path(), "", &moved).status.code(), Some(0));
     let bare = answered(dir.path(), "", &["--yes", "--listen", "18080"]);

@@ -66,6 +66,21 @@ fn a_command_that_hardly_ran_has_no_share_of_the_machine() {
 }
 
 #[test]
+fn a_meter_that_is_not_here_is_refused_with_the_next_step() {
+    for meter in ["battery", "hwmon", "nvml", "rapl"] {
+        let output = nightwatt(&["run", "-m", meter, "--", "true"]);
+        let text = told(&output);
+        if output.status.success() || text.contains("may not be read") {
+            println!("skipped: this machine has the meter {meter}");
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(125), "{text}");
+        assert!(text.contains("hint: `nightwatt meters` lists what is there"), "{text}");
+        assert!(text.contains("`-m model` estimates"), "{text}");
+    }
+}
+
+#[test]
 fn the_commands_own_output_and_exit_status_are_left_alone() {
     let script = "echo out; echo err >&2; exit 7";
     let output = program().args(model(&["run", "--", "sh", "-c", script])).output().unwrap();

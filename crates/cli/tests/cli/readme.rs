@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::harness::{House, Plan, program, shared_data};
+use crate::harness::{House, Plan, eventually, program, shared_data};
 
 const README: &str = "README.md";
 const TOUR: &str = "docs/tour.md";
@@ -221,6 +221,9 @@ fn orders_are_shown_as_they_are_answered() {
         let (line, shown) = shown(TOUR, &format!("nightwatt {order}"));
         let line = line.replace(" -c nightwatt.toml", "");
         let arguments: Vec<&str> = line.split_whitespace().skip(1).collect();
+        if order == "sleep" {
+            gateway.until("awake");
+        }
         assert_eq!(text(&gateway.order(&arguments)).trim_end(), shown.join("\n"));
     }
 }
@@ -229,10 +232,15 @@ fn orders_are_shown_as_they_are_answered() {
 fn the_state_of_a_site_is_shown_as_it_is_printed() {
     let plan = Plan { policy: "learned".to_owned(), ..Plan::default() };
     let house = House::build(&plan);
+    // Sleeps that pay at once, so that there is a saving soon.
+    house.reconfigure("min_on = \"0\"", "min_on = \"0\"\nswitch_j = 0.1");
     let gateway = house.serve(&[]);
     // It is still awake when it is looked at.
-    gateway.order(&["stay-awake", "--for", "1h"]);
-    gateway.until("awake");
+    for (order, state) in [("stay-awake", "awake"), ("sleep", "asleep"), ("stay-awake", "awake")] {
+        gateway.order(&[order]);
+        gateway.until(state);
+    }
+    eventually("there is a saving", || gateway.status()["ledger"]["saving"].as_f64());
     let output = text(&gateway.order(&["status"]));
     // Its name is another one.
     let (_, shown) = shown(README, "nightwatt status");

@@ -229,3 +229,13 @@ fn a_capture_is_told_and_compared_with_what_the_kernel_said() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("neither pcap nor pcapng"), "{said}");
 }
+
+#[test]
+fn a_dry_run_of_the_lab_names_its_links_and_what_is_missing() {
+    let output = nightwatt(&["tcp", "lab", "--scenario", "d", "--quick", "--dry-run", "--json"]);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(said["would"][0], "measure over the links d");
+    // What is missing depends on the machine.
+    let lacks = !said["missing"].as_array().unwrap().is_empty();
+    assert_eq!(output.status.code(), Some(i32::from(lacks)), "{}", told(&output));
+}

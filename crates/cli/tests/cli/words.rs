@@ -34,6 +34,7 @@ fn mistakes_on_the_command_line_are_usage_errors() {
         &["serve", "--no-such-option"],
         &["stay-awake", "--for", "2 parsecs"],
         &["stay-awake", "--for", "0"],
+        &["stay-awake", "--for", "8d"],
         &["demo", "--policy", "sleepy"],
         &["replay", "a.log", "http://x/", "--speed", "-1"],
         &["replay", "a.log", "http://x/", "--speed", "2", "--minutes", "3"],
@@ -213,6 +214,7 @@ fn who_asks_a_gateway_that_does_not_run_is_told_how_to_start_it() {
     for command in ["wake", "sleep", "stay-awake"] {
         let output = nightwatt(&[command, "--socket", "/no/such/socket"]);
         assert_eq!(output.status.code(), Some(1));
+        assert!(told(&output).contains("`nightwatt serve`"), "{}", told(&output));
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::guard::{Guard, Refusal, SESSION, is_same};
 use super::{JSON, respond};
-use crate::control::{Order, Reply, obey};
+use crate::control::{LONGEST_AWAKE, Order, Reply, obey};
 use crate::gateway::Gateway;
 use crate::mirror::orders::MirrorOrder;
 
@@ -30,9 +30,6 @@ const LONGEST_BODY: usize = 4096;
 
 /// Time for the body to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The longest time for which one order keeps a server awake.
-const LONGEST_AWAKE: Duration = Duration::from_hours(7 * 24);
 
 /// The client of a request.
 #[derive(Clone, Copy)]

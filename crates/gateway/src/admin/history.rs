@@ -56,6 +56,8 @@ struct Story {
     /// Oldest first.
     days: Vec<Period>,
     total: Period,
+    /// Whether the total is too short for its saving to say anything.
+    is_too_early: bool,
     /// Newest first.
     wakeups: Vec<Woken>,
     /// For a site with one server.
@@ -143,6 +145,15 @@ struct Part<'a> {
     past: Past,
     /// The site's own part of a pool, of which only the proxy's energy counts.
     proxy_only: bool,
+    states: PowerStates,
+}
+
+impl Part<'_> {
+    /// A pool's own part has no sleeps.
+    fn is_too_early(&self) -> bool {
+        let (bill, _) = self.past.history.total();
+        self.proxy_only || bill.is_too_early(&self.states)
+    }
 }
 
 impl Gateway {
@@ -171,15 +182,17 @@ struct Teller {
     days: usize,
 }
 
-fn part(supervisor: &Supervisor, proxy_only: bool) -> Option<Part<'_>> {
-    Some(Part { server: supervisor.name(), past: supervisor.past()?, proxy_only })
+fn part(supervisor: &Supervisor, proxy_only: bool, states: PowerStates) -> Option<Part<'_>> {
+    Some(Part { server: supervisor.name(), past: supervisor.past()?, proxy_only, states })
 }
 
 impl Teller {
     fn site(&self, site: &Site) -> Story {
-        let own = part(&site.supervisor, site.pool.is_some());
+        let own = part(&site.supervisor, site.pool.is_some(), site.power_states());
         let members = site.pool.iter().flat_map(|pool| &pool.servers);
-        let members = members.filter_map(|server| part(&server.supervisor, false));
+        let members = members.filter_map(|server| {
+            part(&server.supervisor, false, server.as_server().power_states())
+        });
         let parts: Vec<Part<'_>> = own.into_iter().chain(members).collect();
         let states = match &site.pool {
             None => site.power_states(),
@@ -208,9 +221,10 @@ impl Teller {
     }
 
     fn machine(&self, machine: &Machine, gateway: &Gateway) -> Story {
-        let parts: Vec<Part<'_>> = part(&machine.supervisor, false).into_iter().collect();
+        let states = machine.server.power_states();
+        let parts: Vec<Part<'_>> = part(&machine.supervisor, false, states).into_iter().collect();
         let rates = Rates {
-            states: machine.server.power_states(),
+            states,
             busy: Watts::ZERO,
             proxy: Watts::ZERO,
             unsaid_proxy: true,
@@ -240,6 +254,7 @@ impl Teller {
             servers: parts.iter().filter(|it| !it.proxy_only).map(states).collect(),
             days,
             total,
+            is_too_early: parts.iter().all(Part::is_too_early),
             wakeups: self.wakeups(parts),
             frontier: None,
         }

@@ -72,7 +72,7 @@ impl PoolServer {
             meters: [self.meter.as_ref(), None],
         };
         let ledger = basis.ledger(bill);
-        let saving = saving(ledger.server.joules, ledger.always_on.joules);
+        let saving = ledger.saving.map(|_| saving(ledger.server.joules, ledger.always_on.joules));
         LedgerStatus { saving, ..ledger }
     }
 }
@@ -123,6 +123,7 @@ fn together(own: LedgerStatus, servers: &[LedgerStatus]) -> LedgerStatus {
     let always_on =
         energy(sum(|it| it.always_on.joules.get()), sum(|it| it.always_on.uncertainty.get()));
     let used = server.joules + own.proxy.joules;
+    let is_too_early = servers.iter().all(|it| it.saving.is_none());
     LedgerStatus {
         span_s,
         awake_s: sum(|it| it.awake_s),
@@ -131,7 +132,7 @@ fn together(own: LedgerStatus, servers: &[LedgerStatus]) -> LedgerStatus {
         busy_s: sum(|it| it.busy_s),
         sleeps: servers.iter().map(|it| it.sleeps).sum(),
         wakeups: servers.iter().map(|it| it.wakeups).sum(),
-        saving: saving(used, always_on.joules),
+        saving: (!is_too_early).then(|| saving(used, always_on.joules)),
         server,
         server_parts: parts,
         always_on,

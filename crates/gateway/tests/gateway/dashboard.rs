@@ -343,6 +343,22 @@ fn the_history_tells_states_days_and_who_woke_it_also_after_a_restart() {
     });
 }
 
+#[test]
+fn the_history_says_that_it_is_too_early_as_long_as_the_status_has_no_saving() {
+    open(awake()).play(async |stage| {
+        for (at, is_too_early) in [(600, true), (3600, false)] {
+            stage.at(at).await;
+            assert_eq!(stage.state(), "asleep");
+            let history = json(&stage.ask_admin(get("/api/v1/history")).await);
+            assert_eq!(history["sites"][0]["is_too_early"], Value::Bool(is_too_early), "{at} s");
+            let status = json(&stage.ask_admin(get("/api/v1/status")).await);
+            let saving = &status["sites"][0]["ledger"]["saving"];
+            assert_eq!(saving.is_null(), is_too_early, "{at} s: {saving}");
+            stage.ask(post("/form", "x")).await;
+        }
+    });
+}
+
 /// The policy of the stage is one of the frontier's time-outs: that point is where the policy stands.
 #[test]
 fn the_frontier_has_the_policys_own_time_out_where_the_policy_is() {

@@ -37,7 +37,25 @@ fn a_cycle_is_billed_by_the_definition() {
         assert!(near(ledger.server.joules.get(), server), "{:?}", ledger.server);
         assert!(near(ledger.proxy.joules.get(), 5.0 * 1000.0), "{:?}", ledger.proxy);
         assert!(near(ledger.always_on.joules.get(), 43.3 * 1000.0), "{:?}", ledger.always_on);
-        assert!(near(ledger.saving, 1.0 - (server + 5000.0) / 43_300.0), "{}", ledger.saving);
+        let saving = ledger.saving.expect("it has slept and woken");
+        assert!(near(saving, 1.0 - (server + 5000.0) / 43_300.0), "{saving}");
+    });
+}
+
+#[test]
+fn before_it_has_slept_and_woken_no_saving_is_told() {
+    asleep().play(async |stage| {
+        stage.at(100).await;
+        let ledger = stage.status().ledger;
+        assert!(ledger.asleep_s > 99.0 && ledger.saving.is_none(), "{ledger:?}");
+        stage.ask(get("/a")).await;
+        stage.at(120).await;
+        let ledger = stage.status().ledger;
+        assert_eq!((ledger.sleeps, ledger.wakeups, ledger.saving), (0, 1, None));
+        stage.at(1000).await;
+        let ledger = stage.status().ledger;
+        assert_eq!((ledger.sleeps, ledger.wakeups), (1, 1));
+        assert!(ledger.saving.is_some_and(|it| it > 0.5), "{ledger:?}");
     });
 }
 

@@ -181,12 +181,14 @@ fn agrees_with_status(page: &Page, status: &SiteStatus) {
         ("nightwatt_sla_allowed_ratio", 0.9),
         ("nightwatt_sleeps_total", status.ledger.sleeps as f64),
         ("nightwatt_wake_duration_seconds_count", status.ledger.wakeups as f64),
-        ("nightwatt_ledger_saving_ratio", status.ledger.saving),
         ("nightwatt_energy_uncertainty_ratio", 0.05),
         ("nightwatt_site_healthy", 1.0),
     ] {
         close(page.value(&format!("{name}{site}")), value, name);
     }
+    let saving = page.samples.get("nightwatt_ledger_saving_ratio{site=\"blog\"}").copied();
+    assert_eq!(saving.is_some(), status.ledger.saving.is_some(), "{saving:?}");
+    close(saving.unwrap_or_default(), status.ledger.saving.unwrap_or_default(), "saving");
     for (answer, count) in &status.answers {
         let labels = ["site=\"blog\"", &*format!("answer=\"{answer}\"")];
         close(page.sum("nightwatt_requests_total", &labels), *count as f64, answer);
@@ -221,6 +223,7 @@ fn metrics_agree_with_status() {
         a_busy_time(stage).await;
         let (page, status) = (scrape(stage).await, stage.status());
         assert_eq!((status.ledger.sleeps, status.ledger.wakeups), (3, 2), "{status:?}");
+        assert!(status.ledger.saving.is_some(), "{status:?}");
         agrees_with_status(&page, &status);
         let wakeups = |cause: &str| {
             page.value(&format!("nightwatt_wakeups_total{{site=\"blog\",cause=\"{cause}\"}}"))

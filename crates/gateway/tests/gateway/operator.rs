@@ -117,17 +117,19 @@ fn an_order_that_is_none_gets_a_reason_and_the_next_one_is_heard() {
                 r#"{"order":"wake","site":"shop"}"#,
                 r#"{"order":"wake","size":"blog"}"#,
                 r#"{"order":"stay-awake","seconds":-5}"#,
+                r#"{"order":"stay-awake","seconds":604801}"#,
                 &long,
                 r#"{"order":"status"}"#,
             ],
         )
         .await;
-        for reply in &replies[..8] {
+        for reply in &replies[..9] {
             assert!(!error(reply).is_empty());
         }
         assert!(error(&replies[4]).contains("blog"), "it says which sites there are");
         assert!(error(&replies[5]).contains("size"), "{:?}", replies[5]);
-        assert!(matches!(replies[8], Reply::Status(_)));
+        assert!(error(&replies[7]).contains("a week"), "{:?}", replies[7]);
+        assert!(matches!(replies[9], Reply::Status(_)));
         assert_eq!(stage.commands(), (0, 0));
     });
 }

@@ -34,6 +34,25 @@ fn nobody_can_save_more_than_what_proxy_and_sleep_leave() {
 }
 
 #[test]
+fn a_saving_says_something_after_a_sleep_a_wake_up_and_ten_sleeps_that_pay() {
+    let bill = |seconds, cycles, wakeups| Bill {
+        off: Duration::from_secs(seconds),
+        cycles,
+        wakeups,
+        ..Bill::default()
+    };
+    // A sleep pays after 4.09 s.
+    assert!(bill(40, 1, 1).is_too_early(&STATES));
+    assert!(!bill(41, 1, 1).is_too_early(&STATES));
+    assert!(bill(41, 0, 1).is_too_early(&STATES), "no sleep is charged yet");
+    assert!(bill(86_399, 3, 0).is_too_early(&STATES));
+    assert!(!bill(86_400, 0, 0).is_too_early(&STATES), "a day without a sleep says something");
+    let useless = PowerStates { off: STATES.on, ..STATES };
+    assert!(bill(86_399, 9, 9).is_too_early(&useless));
+    assert!(!bill(86_400, 9, 9).is_too_early(&useless));
+}
+
+#[test]
 fn a_sleep_that_came_to_nothing_is_billed_as_awake() {
     let mut ledger = Ledger::resume(Bill::default(), Billing::On, Mono::ZERO);
     ledger.fell_asleep(Mono::from_secs(10));

@@ -1,7 +1,7 @@
 //! The configuration that follows from the answers.
 
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use nightwatt_gateway::config::SiteKind;
 use toml::Value;
@@ -34,6 +34,9 @@ pub(super) struct Draft {
     pub(super) is_root: bool,
 }
 
+/// The usual port of the dashboard.
+const DASHBOARD: u16 = 9180;
+
 /// Where the password of a management controller is expected.
 pub(super) const BMC_PASSWORD: &str = "/etc/nightwatt/bmc";
 
@@ -56,9 +59,10 @@ impl Draft {
         let listen = list(self.listen.iter().map(ToString::to_string));
         let state_dir = if self.is_root { "/var/lib/nightwatt" } else { "nightwatt-state" };
         let (on, off) = self.watts;
+        let admin = self.admin_port();
         let mut text = format!(
             "# Written by `nightwatt init`. Everything left out has a default; `nightwatt check -c FILE` says \
-             which.\n\nlisten = {listen}\nstate_dir = {}\nadmin = \"127.0.0.1:9180\"   # the dashboard; \
+             which.\n\nlisten = {listen}\nstate_dir = {}\nadmin = \"127.0.0.1:{admin}\"   # the dashboard; \
              /metrics, /healthz\n\n[scenario.server]         # what it draws: measure it, or take its data \
              sheet\non_w = {on:?}\noff_w = {off:?}\n\n{}[[site]]\nname = {}\n",
             quoted(state_dir),
@@ -85,8 +89,16 @@ impl Draft {
         text + &self.power()
     }
 
+    /// The port of the dashboard: the usual one, unless nightwatt or the server has it.
+    fn admin_port(&self) -> u16 {
+        let is_taken = |port: &u16| {
+            self.listen.iter().chain([&self.server.address]).any(|it| it.port() == *port)
+        };
+        (DASHBOARD..u16::MAX).find(|port| !is_taken(port)).unwrap_or(DASHBOARD)
+    }
+
     /// Proposes a name for the site: the first label of the first host name; else the name of the unit or container;
-    /// else the address of the server. Leaves out characters that are not allowed in a site name.
+    /// else the host in the origin. Leaves out characters that are not allowed in a site name.
     fn name(&self) -> String {
         let target = match self.power.choice {
             PowerChoice::Systemd | PowerChoice::Docker => Some(&self.power.target),
@@ -94,7 +106,7 @@ impl Draft {
         };
         let first = self.hosts.first().or(target);
         let first = first.and_then(|name| name.split(['.', '@']).find(|it| !it.is_empty()));
-        let name = first.map_or_else(|| place(self.server.address.ip()), str::to_owned);
+        let name = first.map_or_else(|| self.server.host(), str::to_owned);
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let name = name.replace(|c| !is_plain(c), "-");
         // With a leading dash, `nightwatt wake NAME` would take it for an option.
@@ -149,10 +161,6 @@ impl Draft {
             quoted(BMC_PASSWORD)
         )
     }
-}
-
-fn place(address: IpAddr) -> String {
-    if address == Ipv6Addr::LOCALHOST { "localhost".to_owned() } else { address.to_string() }
 }
 
 fn quoted(text: &str) -> String {

@@ -1,7 +1,7 @@
 //! What this machine can find out about the server.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::time::Duration;
 
 use super::PowerChoice;
@@ -82,6 +82,17 @@ impl Server {
             own.port() == server.port() && (own.ip() == server.ip() || is_here)
         };
         listen.iter().find(is_at_it).copied()
+    }
+
+    /// A name for it: the first label of the host name in the origin, or else its address.
+    pub(super) fn host(&self) -> String {
+        let uri = self.origin.parse::<http::Uri>().unwrap_or_default();
+        let host = uri.host().unwrap_or_default();
+        match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+            Ok(address) if address == Ipv6Addr::LOCALHOST => "localhost".to_owned(),
+            Ok(address) => address.to_string(),
+            Err(_) => host.split('.').next().unwrap_or_default().to_owned(),
+        }
     }
 
     pub(super) fn mac(&self) -> Option<&str> {

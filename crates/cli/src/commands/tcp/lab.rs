@@ -16,6 +16,7 @@ use nightwatt_report::{Document, Table};
 
 use crate::ExitStatus;
 use crate::args::MeterArgs;
+use crate::dry_run::DryRun;
 use crate::errors::Failure;
 use crate::progress::Progress;
 use crate::report_pages::{self, cannot_write};
@@ -25,6 +26,7 @@ use crate::{figures, output, signals, values, whole_file};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// Other steps
     #[command(subcommand)]
@@ -51,6 +53,10 @@ pub(crate) struct Args {
     /// Capture the sender's packets of each run with tcpdump, and compare them with the counts of kernels and cards
     #[arg(long)]
     pub(crate) capture: bool,
+    /// Print which links would be measured and how long that takes, and what this machine lacks for it (then exit
+    /// status 1); run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) runs: RunsArgs,
 }
@@ -167,6 +173,10 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
+    if args.dry_run {
+        let missing = plan.ends.missing(plan.capture);
+        return DryRun { would: would(&plan), missing }.say(runs.json);
+    }
     is_ready("nightwatt tcp lab", &plan)?;
     if let Some(path) = &args.folded {
         can_write(path)?;
@@ -199,6 +209,22 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
     }
     ended.map_err(|error| failure(&error))?;
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+/// What the runs of a plan are.
+fn would(plan: &Plan) -> Vec<String> {
+    let links: Vec<&str> = plan.scenarios.iter().map(|it| it.name.as_str()).collect();
+    let [least, most] = plan.reckoned().map(figures::time);
+    vec![
+        format!("measure over the links {}", links.join(", ")),
+        format!(
+            "make {} to {} runs of each of {} over each of them",
+            plan.least,
+            plan.most,
+            figures::counted(plan.cells.len() as u64, "load")
+        ),
+        format!("take {least} at least and {most} at most, by what the links carry"),
+    ]
 }
 
 /// An error that names all that this machine lacks for the runs.
