@@ -13,8 +13,9 @@ pub enum Error {
     Log(#[from] nightwatt_traffic::error::Error),
     /// There is nothing to analyse.
     #[error(
-        "{logs} holds no request: {lines} {}, {malformed} malformed, {bad} without one{first}",
-        if *lines == 1 { "line" } else { "lines" }
+        "{logs} holds no request: {lines} {}, {malformed} malformed, {bad} without one{}{first}",
+        if *lines == 1 { "line" } else { "lines" },
+        if *outside == 0 { String::new() } else { format!(", {outside} of another time") }
     )]
     NothingAsked {
         /// The logs.
@@ -29,6 +30,8 @@ pub enum Error {
         malformed: u64,
         /// Lines that hold no HTTP request.
         bad: u64,
+        /// Lines of another time than was asked for.
+        outside: u64,
     },
     /// The caller stopped it.
     #[error("the logs were not read to their end: the caller stopped it")]
@@ -63,12 +66,16 @@ impl Error {
             lines: counts.lines,
             malformed: counts.malformed,
             bad: counts.bad_requests,
+            outside: counts.outside,
         }
     }
 
     /// What to try next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::NothingAsked { outside: 1.., .. } => {
+                Some("`--from` and `--until` choose the time, in UTC: the log has requests of another")
+            }
             Self::NothingAsked { option: Some("--log-format"), malformed: 1.., .. } => Some(
                 "`--log-format` is the likely cause: compare it with the line, or leave it out, and \
                  the format is detected from the first lines of each log",
