@@ -23,7 +23,8 @@ impl Analysis {
         let mut doubts = Vec::new();
         let of_lines = |some: u64| {
             let is_many = some.saturating_mul(ONE_IN) > self.lines;
-            is_many.then(|| format!("{:.0} % of the lines", 100.0 * some as f64 / self.lines as f64))
+            let percent = 100.0 * some as f64 / self.lines as f64;
+            is_many.then(|| format!("{percent:.0} % of the lines"))
         };
         if let Some(lines) = of_lines(self.malformed) {
             doubts.push(format!("{lines} could not be read (has the log two formats?)"));
