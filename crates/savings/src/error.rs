@@ -15,7 +15,7 @@ pub enum Error {
     #[error(
         "{logs} holds no request: {lines} {}, {malformed} malformed, {bad} without one{}{first}",
         if *lines == 1 { "line" } else { "lines" },
-        if *outside == 0 { String::new() } else { format!(", {outside} of another time") }
+        of_another_time(*outside)
     )]
     NothingAsked {
         /// The logs.
@@ -39,6 +39,10 @@ pub enum Error {
     /// The scenario cannot be true.
     #[error("the scenario is wrong: {0}")]
     Scenario(#[from] nightwatt_policy::scenario::BadValue),
+}
+
+fn of_another_time(outside: u64) -> String {
+    if outside == 0 { String::new() } else { format!(", {outside} of another time") }
 }
 
 impl Error {

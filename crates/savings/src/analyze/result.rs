@@ -235,8 +235,7 @@ pub(super) fn draw_up(
 ) -> Result<Analysis, Error> {
     let Some(pass) = pass else { return Err(nothing_asked(options, scan)) };
     let resolution_s = if scan.summary.fractions { 0.001 } else { 1.0 };
-    let scenario = &options.scenario;
-    let end = end_of(&pass, options, resolution_s);
+    let (scenario, end) = (&options.scenario, end_of(&pass, options, resolution_s));
     let (crawler_share, cache_share) = shares(&pass);
     let (ideal, gaps) = (ideal(&pass.gaps, scenario), BySequence::of(&pass.gaps, Gaps::figures));
     let (crawlers, classes) = (crawlers(&pass), pass.classes.clone());
