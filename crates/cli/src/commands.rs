@@ -19,7 +19,7 @@ mod doctor;
 mod export;
 mod fleet;
 mod forgive;
-mod init;
+pub(crate) mod init;
 mod load;
 mod man;
 mod meters;

@@ -26,6 +26,7 @@ const RENAMED: &[Renamed] = &[
     renamed("demo", "--out", "--output"),
     renamed("doctor", "--patience", "--timeout"),
     renamed("doctor", "--site", "SITE"),
+    renamed("fleet", "--sla", "--answer-within"),
     renamed("load", "-c", "--connections"),
     renamed("load", "-r", "--rate"),
     renamed("load", "--csv", "--rows"),
@@ -117,6 +118,7 @@ mod tests {
             ("nightwatt load URL -c 10 -r5", "nightwatt load URL --connections 10 --rate=5"),
             ("nightwatt load URL --csv=a.csv", "nightwatt load URL --rows=a.csv"),
             ("nightwatt tcp fetch HOST -m 7 -n 9", "nightwatt tcp fetch HOST -s 7 -n 9"),
+            ("nightwatt fleet size LOG --sla 1s", "nightwatt fleet size LOG --answer-within 1s"),
             ("nightwatt doctor -c FILE --site blog", "nightwatt doctor -c FILE blog"),
             ("nightwatt doctor --site=blog -c FILE", "nightwatt doctor blog -c FILE"),
             (
@@ -137,6 +139,7 @@ mod tests {
             "nightwatt compare PLAN --output D",
             "nightwatt status -c FILE",
             "nightwatt analyze LOG --csv DIR",
+            "nightwatt analyze LOG --sla 3",
             "nightwatt tcp where -- compare --out",
         ] {
             assert_eq!(new_line(same), same);

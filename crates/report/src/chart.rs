@@ -324,13 +324,13 @@ impl Chart {
     }
 }
 
-/// Digits behind the point that leave about four that count.
+/// Digits behind the point that leave about three that count, as much as the eye finds in the picture.
 fn decimals(value: f64) -> usize {
     if value.fract().abs() < f64::EPSILON {
         return 0;
     }
     let magnitude = value.abs().log10().floor();
-    if magnitude.is_finite() { (3.0 - magnitude).clamp(0.0, 9.0) as usize } else { 0 }
+    if magnitude.is_finite() { (2.0 - magnitude).clamp(0.0, 9.0) as usize } else { 0 }
 }
 
 #[derive(Serialize)]
@@ -433,6 +433,15 @@ mod tests {
         let (table, _) = chart.table();
         assert_eq!(table.columns[3].title, "from");
         assert_eq!(table.rows[0][3..], [Cell::number(4.0, 0), Cell::number(6.0, 0)]);
+    }
+
+    #[test]
+    fn the_table_has_three_digits_that_count() {
+        for (value, digits) in
+            [(84.75, 1), (1.0 / 3.0, 3), (7.0, 0), (1234.5, 0), (0.004_567, 5), (f64::NAN, 0)]
+        {
+            assert_eq!(decimals(value), digits, "{value}");
+        }
     }
 
     #[test]

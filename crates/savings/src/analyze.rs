@@ -14,13 +14,16 @@
 //! could hold a sleep 64 bytes (there is at most one in five seconds).
 
 mod amounts;
+mod apart;
 mod bills;
 mod charts;
 mod costs;
+mod doubts;
 mod hide;
 mod holes;
 mod mirror;
 mod names;
+mod odd;
 mod page;
 mod pass;
 mod policy_figures;
@@ -35,6 +38,7 @@ mod worker_pool;
 mod year;
 mod zones;
 
+use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -49,7 +53,7 @@ use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_sim::{CacheSettings, Extent, SiteRun, World};
 use nightwatt_traffic::Reading;
 use nightwatt_traffic::classifier::ClassifierConfig;
-use nightwatt_traffic::scan::{self, Progress};
+use nightwatt_traffic::scan::{self, Between, Progress, Scan};
 use nightwatt_traffic::traits::Rules;
 
 use self::costs::Costs;
@@ -78,8 +82,12 @@ pub struct AnalyzeOptions {
     pub names: BTreeMap<PathBuf, String>,
     /// How all logs are to be read.
     pub reading: Reading,
+    /// Only requests of this time.
+    pub between: Between,
     /// Only this many days from the first request on.
     pub days: Option<u32>,
+    /// What time it is, if a log that ends later is to be warned of.
+    pub now: Option<Wall>,
     /// Server, proxy, SLA, cache, policy.
     pub scenario: Scenario,
     /// What the operator says about clients.
@@ -182,15 +190,41 @@ fn alike(scenario: &Scenario) -> Vec<(PolicyChoice, Vec<PolicyChoice>)> {
 }
 
 /// Reads the logs and draws up the analysis. `progress` may stop it by `Break`.
+///
+/// A few requests that lie years apart from all others are left out: the logs are then read a second time.
 pub fn run(
     options: &AnalyzeOptions,
     mut progress: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Analysis, Error> {
     options.scenario.check()?;
+    let mut options = Cow::Borrowed(options);
+    let (mut scan, mut pass) = read(&options, &mut progress)?;
+    let mut warnings = Vec::new();
+    let main_part = pass.as_ref().and_then(|pass| odd::main_part(&options, pass));
+    if let Some(between) = main_part {
+        let whole = scan.summary.span;
+        drop(pass);
+        options.to_mut().between = between;
+        (scan, pass) = read(&options, &mut progress)?;
+        warnings.extend(odd::left_out(&scan, whole, &between));
+    }
+    warnings.extend(odd::later_than_now(&options, &scan));
+    warnings.extend(odd::same_twice(&options.logs, &scan));
+    let mut analysis = result::draw_up(&options, scan, pass)?;
+    analysis.warnings.extend(warnings);
+    Ok(analysis)
+}
+
+/// Reads the logs once.
+fn read(
+    options: &AnalyzeOptions,
+    progress: &mut impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(Scan, Option<Pass>), Error> {
     let rules = Arc::new(Rules::new(options.classes.clone()));
     let scan_options = scan::Options {
         reading: options.reading.clone(),
         names: options.names.clone(),
+        between: options.between,
         ..scan::Options::default()
     };
     let mut pass: Option<Pass> = None;
@@ -212,5 +246,5 @@ pub fn run(
         return Err(Error::Stopped);
     }
     scan.refuse()?;
-    result::draw_up(options, scan, pass)
+    Ok((scan, pass))
 }

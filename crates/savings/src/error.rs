@@ -13,8 +13,9 @@ pub enum Error {
     Log(#[from] nightwatt_traffic::error::Error),
     /// There is nothing to analyse.
     #[error(
-        "{logs} holds no request: {lines} {}, {malformed} malformed, {bad} without one{first}",
-        if *lines == 1 { "line" } else { "lines" }
+        "{logs} holds no request: {lines} {}, {malformed} malformed, {bad} without one{}{first}",
+        if *lines == 1 { "line" } else { "lines" },
+        of_another_time(*outside)
     )]
     NothingAsked {
         /// The logs.
@@ -29,6 +30,8 @@ pub enum Error {
         malformed: u64,
         /// Lines that hold no HTTP request.
         bad: u64,
+        /// Lines of another time than was asked for.
+        outside: u64,
     },
     /// The caller stopped it.
     #[error("the logs were not read to their end: the caller stopped it")]
@@ -36,6 +39,10 @@ pub enum Error {
     /// The scenario cannot be true.
     #[error("the scenario is wrong: {0}")]
     Scenario(#[from] nightwatt_policy::scenario::BadValue),
+}
+
+fn of_another_time(outside: u64) -> String {
+    if outside == 0 { String::new() } else { format!(", {outside} of another time") }
 }
 
 impl Error {
@@ -63,12 +70,16 @@ impl Error {
             lines: counts.lines,
             malformed: counts.malformed,
             bad: counts.bad_requests,
+            outside: counts.outside,
         }
     }
 
     /// What to try next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::NothingAsked { outside: 1.., .. } => {
+                Some("`--from` and `--until` choose the time, in UTC: the log has requests of another")
+            }
             Self::NothingAsked { option: Some("--log-format"), malformed: 1.., .. } => Some(
                 "`--log-format` is the likely cause: compare it with the line, or leave it out, and \
                  the format is detected from the first lines of each log",

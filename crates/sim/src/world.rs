@@ -124,8 +124,12 @@ impl World {
         // This server changes state only on command, so it needn't be probed from time to time.
         let ProbeTimeouts { wake_timeout, .. } = self.settings.timeouts;
         let wake_timeout = wake_timeout.max(2 * self.states.wake_time);
-        let timeouts =
-            ProbeTimeouts { watch_every: Duration::ZERO, wake_timeout, ..self.settings.timeouts };
+        let timeouts = ProbeTimeouts {
+            watch_every: Duration::ZERO,
+            watch_asleep_every: Duration::ZERO,
+            wake_timeout,
+            ..self.settings.timeouts
+        };
         let settings = Settings { timeouts, ..self.settings.clone() };
         let manager = PowerManager::new(settings, policy, Memory::default(), self.now(Mono::ZERO));
         Run {

@@ -24,7 +24,7 @@ pub struct Sample {
     pub excerpt: String,
 }
 
-/// What a reader met: `lines = requests + bad_requests + malformed + directives`.
+/// What a reader met: `lines = requests + bad_requests + malformed + directives + outside`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Lines, empty ones included.
@@ -38,6 +38,9 @@ pub struct Counts {
     /// Lines that say something of the log itself: `#Fields: ...` in W3C extended logs.
     #[serde(default)]
     pub directives: u64,
+    /// Lines of another time than was asked for.
+    #[serde(default)]
+    pub outside: u64,
     /// The first bad requests, 5 at most.
     pub bad_request_samples: Vec<Sample>,
     /// The first malformed lines, 5 at most.
@@ -52,6 +55,7 @@ impl Counts {
         self.bad_requests += later.bad_requests;
         self.malformed += later.malformed;
         self.directives += later.directives;
+        self.outside += later.outside;
         let append = |to: &mut Vec<Sample>, from: &[Sample]| {
             let room = SAMPLES.saturating_sub(to.len());
             to.extend(from.iter().take(room).cloned());

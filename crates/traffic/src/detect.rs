@@ -295,14 +295,16 @@ impl Unknown {
 
     /// Of a log without any such line.
     pub(crate) fn blank() -> Self {
-        let closest = "all lines are empty".to_owned();
-        Self { line: 1, excerpt: String::new(), closest, is_binary: false }
+        Self { line: 1, excerpt: String::new(), closest: String::new(), is_binary: false }
     }
 
     pub(crate) fn into_error(self, name: String) -> Error {
         let Self { line, excerpt, closest, is_binary } = self;
         if is_binary {
             return Error::NotText { name };
+        }
+        if excerpt.is_empty() {
+            return Error::Blank { name };
         }
         Error::NoFormat { name, line, excerpt, closest, formats: format_names() }
     }

@@ -27,7 +27,8 @@ pub enum Error {
     /// Reading failed part-way; what came before was delivered.
     #[error(
         "reading log {name} failed after {lines} lines: {source}; \
-         those lines were read, try again from a local copy to get the rest"
+         {}try again from a local copy to get the rest",
+        were_read(*lines)
     )]
     Read {
         /// Path as given.
@@ -48,8 +49,8 @@ pub enum Error {
     /// A compressed log ends early or is damaged; what came before was delivered.
     #[error(
         "log {name} is compressed and cut off or damaged after {lines} lines: {source}; \
-         those lines were read, test the file with `gzip -t` (`zstd -t`, `bzip2 -t`, `xz -t`) \
-         and copy it again"
+         {}test the file with `gzip -t` (`zstd -t`, `bzip2 -t`, `xz -t`) and copy it again",
+        were_read(*lines)
     )]
     Damaged {
         /// Path as given.
@@ -62,6 +63,12 @@ pub enum Error {
     /// It is a program, a picture or the like.
     #[error("log {name} is not text, and not packed text: name an access log of a web server")]
     NotText {
+        /// Its name.
+        name: String,
+    },
+    /// It has lines, and nothing in them.
+    #[error("log {name} holds no request: all its lines are empty; name an access log of a web server")]
+    Blank {
         /// Its name.
         name: String,
     },
@@ -166,6 +173,11 @@ impl Error {
     pub(crate) fn no_chain(name: String, entry: impl std::fmt::Display) -> Self {
         Self::NoChain { name, entry: entry.to_string() }
     }
+}
+
+/// What became of the lines before a failure.
+const fn were_read(lines: u64) -> &'static str {
+    if lines == 0 { "" } else { "those lines were read, " }
 }
 
 /// Names of all formats, for people.

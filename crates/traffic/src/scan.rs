@@ -34,10 +34,12 @@ use source::{Failure, Piece, Sources};
 use work::Worker;
 
 mod batch;
+mod between;
 mod order;
 mod source;
 mod work;
 
+pub use between::Between;
 pub use order::Hold;
 
 /// A logged request and its answer, lent to the consumer.
@@ -75,6 +77,8 @@ pub struct Options {
     pub reading: Reading,
     /// What reports and errors call logs that have another name than their path: a pipe from object storage.
     pub names: BTreeMap<PathBuf, String>,
+    /// Only requests of this time.
+    pub between: Between,
     /// How much may wait for its turn.
     pub hold: Hold,
     /// Threads that parse; `None`: one for each core.
@@ -88,6 +92,7 @@ impl Default for Options {
         Self {
             reading: Reading::default(),
             names: BTreeMap::new(),
+            between: Between::default(),
             hold: Hold::default(),
             workers: None,
             piece: 1 << 19,
@@ -197,11 +202,12 @@ where
     let (empty, emptied) = sync_channel::<Batch>(on_the_way);
     let (buffer, buffers) = channel::<Vec<u8>>();
     let taken = Mutex::new(taken);
+    let between = options.between;
     let sources = thread::scope(|scope| {
         let reader = scope.spawn(move || cut(sources, &permit, &pieces, &emptied, &buffers));
         let start = |_| {
             let (taken, parsed, buffer) = (&taken, parsed.clone(), buffer.clone());
-            scope.spawn(move || parse(rules, taken, &parsed, &buffer))
+            scope.spawn(move || parse(Worker::new(rules, between), taken, &parsed, &buffer))
         };
         let workers: Vec<_> = (0..workers).map(start).collect();
         drop((parsed, buffer));
@@ -255,13 +261,12 @@ impl Drop for Alarm<'_> {
 
 /// A worker.
 fn parse(
-    rules: &Rules,
+    mut worker: Worker<'_>,
     taken: &Mutex<Receiver<(Piece, Batch)>>,
     parsed: &Sender<Option<Batch>>,
     buffer: &Sender<Vec<u8>>,
 ) -> Distinct {
     let _alarm = Alarm(parsed);
-    let mut worker = Worker::new(rules);
     loop {
         // A worker that panicked with the lock held did so in `recv`, which leaves the channel as it is.
         let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();

@@ -160,6 +160,9 @@ fn an_empty_log_is_no_failure_and_one_of_rubbish_is() {
     assert!(all.is_empty());
     assert_eq!(found.logs[0].lines, 0);
     assert_eq!(found.failures.len(), 1, "blank lines are no log");
+    assert!(matches!(found.failures[..], [Error::Blank { .. }]), "{:?}", found.failures);
+    let said = found.failures[0].to_string();
+    assert!(said.contains("blank holds no request: all its lines are empty"), "{said}");
     let rubbish = folder.write("rubbish", "one\ntwo\n");
     let (_, found) = scan_all(std::slice::from_ref(&rubbish));
     assert!(matches!(found.failures[..], [Error::NoFormat { .. }]), "{:?}", found.failures);
@@ -230,6 +233,32 @@ fn a_log_is_told_by_what_follows_long_lines_and_rubbish() {
     // Not for ever: a file without a log in its first megabytes is not a log.
     let (_, found) = scan_all(&[folder.write("far", "rubbish\n".repeat(2 << 20) + &line(0, "/"))]);
     assert!(matches!(found.failures[..], [Error::NoFormat { .. }]), "{:?}", found.failures);
+}
+
+#[test]
+fn nothing_is_said_of_lines_that_were_read_where_there_are_none() {
+    for lines in [0, 7] {
+        let name = "a.log.gz".to_owned();
+        let source = std::io::Error::other("it is cut off");
+        let text = Error::Damaged { name, lines, source }.to_string();
+        assert_eq!(text.contains("those lines were read"), lines > 0, "{text}");
+        assert!(text.contains("; ") && text.contains("test the file with `gzip -t`"), "{text}");
+    }
+}
+
+#[test]
+fn requests_of_another_time_are_counted_and_not_given() {
+    let folder = Folder::new();
+    let log: String = (0..10).map(|n| line(n, &format!("/{n}"))).collect();
+    let path = folder.write("log", log + "rubbish\n");
+    let at = |second| Wall::from_secs(1_700_000_000 + second);
+    let between = Between { from: at(3), until: at(5) };
+    let (all, found) = scan_with(&[path], &Options { between, ..Options::default() });
+    let targets: Vec<&str> = all.iter().map(|it| it.target.as_str()).collect();
+    assert_eq!(targets, ["/3", "/4"]);
+    let Counts { lines, requests, outside, malformed, .. } = found.counts;
+    assert_eq!((lines, requests, outside, malformed), (11, 2, 8, 1));
+    assert_eq!(found.summary.span, Some((at(3), at(4))));
 }
 
 #[test]

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use nightwatt_gateway::config::{OddEvents, read_holidays};
-use nightwatt_policy::scenario::Scenario;
+use nightwatt_policy::scenario::{Scenario, SlaRule};
 use nightwatt_policy::sleep::PolicyChoice;
 use nightwatt_savings::analyze::Tables;
 use nightwatt_savings::scenario_file;
 
 use super::{ConfigArgs, SiteScenario};
+use crate::commands::init::sla;
 use crate::errors::Failure;
 use crate::{control, values};
 
@@ -22,6 +23,9 @@ pub(crate) struct ScenarioArgs {
     /// Set no SLA: sleep even if requests have to wait
     #[arg(long)]
     pub(crate) no_sla: bool,
+    /// SLA: visits a day that may wait (3), longest wait (10s), both ('3 10s'), tenth (of all requests) or any
+    #[arg(long, value_name = "SLA", value_parser = sla::rule, conflicts_with = "no_sla")]
+    pub(crate) sla: Option<SlaRule>,
     /// Server, proxy, SLA, cache and policy: a file with what a configuration has in `[scenario]`, or a
     /// whole configuration
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -55,6 +59,10 @@ impl ScenarioArgs {
         }
         if self.no_sla {
             scenario.sla.enabled = false;
+        }
+        if let Some(sla) = self.sla.clone() {
+            let SlaRule { delay, window, .. } = scenario.sla;
+            scenario.sla = SlaRule { delay, window, ..sla };
         }
         scenario.check().map_err(|bad| match &self.scenario {
             Some(path) => Failure::usage(&scenario_file::bad_value(path, &bad)),

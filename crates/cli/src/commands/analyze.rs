@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueHint;
 use nightwatt_clock::Clock;
+use nightwatt_energy::time::Wall;
 use nightwatt_report::{Addresses, KEY_BYTES};
 use nightwatt_savings::analyze::{self, Analysis, AnalyzeOptions};
 use nightwatt_traffic::classifier::ClassifierConfig;
+use nightwatt_traffic::scan::Between;
 
 use crate::ExitStatus;
 use crate::args::{ReadingArgs, ScenarioArgs, SiteScenario, SiteScenarioArgs};
@@ -18,7 +20,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
-use crate::report_pages;
+use crate::{report_pages, written};
 
 /// Compute from a log what sleep would save, and what it would delay
 #[derive(Debug, clap::Args)]
@@ -29,6 +31,12 @@ pub(crate) struct Args {
     pub(crate) logs: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) reading: ReadingArgs,
+    /// Only requests from this moment on, in UTC: 2026-03-01 or 2026-03-01T12:30
+    #[arg(long, value_name = "TIME", value_parser = values::moment)]
+    pub(crate) from: Option<Wall>,
+    /// Only requests before this moment
+    #[arg(long, value_name = "TIME", value_parser = values::moment)]
+    pub(crate) until: Option<Wall>,
     /// Only the first N days
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) days: Option<u32>,
@@ -57,15 +65,16 @@ const EXAMPLES: &str = "Examples:
   nightwatt analyze access.log.gz --html report.html --csv tables
   nightwatt analyze -c nightwatt.toml               # its watts, SLA and log
   nightwatt analyze --policy 'timeout 5m' --no-sla access.log.gz
+  nightwatt analyze --sla 3 --from 2026-03-01 --until 2026-04-01 access.log
   ssh web zcat /var/log/nginx/access.log.2.gz | nightwatt analyze -
   nightwatt analyze --json access.log | jq .policies.learned.saving";
 
 /// Reads the logs, computes, and reports.
 pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
-    let options = options(args)?;
+    let clock = Clock::real();
+    let options = AnalyzeOptions { now: Some(clock.now().wall), ..options(args)? };
     let addresses = addresses(args.show_addresses)?;
     let files = Files::prepare(args, &options.logs)?;
-    let clock = Clock::real();
     let analysis = match analyzed(args, &options, &clock) {
         Ok(analysis) => analysis.named_by(&addresses),
         Err(failure) => {
@@ -97,8 +106,30 @@ fn options(args: &Args) -> Result<AnalyzeOptions, Failure> {
             )
             .into_usage());
     }
-    let (names, reading, days) = (BTreeMap::new(), args.reading.reading(), args.days);
-    Ok(AnalyzeOptions { logs, names, reading, days, scenario, classes, tables, is_app })
+    Ok(AnalyzeOptions {
+        logs,
+        names: BTreeMap::new(),
+        reading: args.reading.reading(),
+        between: between(args)?,
+        days: args.days,
+        now: None,
+        scenario,
+        classes,
+        tables,
+        is_app,
+    })
+}
+
+/// The time that `--from` and `--until` choose.
+fn between(args: &Args) -> Result<Between, Failure> {
+    let all = Between::default();
+    let (from, until) = (args.from.unwrap_or(all.from), args.until.unwrap_or(all.until));
+    if from >= until {
+        return Err(Failure::saying("there is no time between `--from` and `--until`")
+            .hint("`--from` is the first moment, and `--until` the first one after them")
+            .into_usage());
+    }
+    Ok(Between { from, until })
 }
 
 /// Whether a log cannot be read at all. Pipes are left alone: they open only once.

@@ -28,6 +28,7 @@ use nightwatt_gateway::{Config, Gateway, StartError};
 use nightwatt_policy::electricity::Electricity;
 use nightwatt_policy::scenario::{CacheRule, Scenario, Server};
 use nightwatt_power::{ControllerConfig, DRIVERS, DriverConfig, probe};
+use nightwatt_report::figures::rounded;
 
 use self::measured::WakeTimes;
 use crate::ExitStatus;
@@ -357,7 +358,7 @@ fn draws(server: &Server) -> String {
         "{} W awake, {} W asleep, {} J per sleep (± {})",
         server.on_w,
         server.off_w,
-        server.switch_j,
+        rounded(server.switch_j, Some(server.uncertainty * server.switch_j)),
         percent(server.uncertainty)
     )
 }

@@ -59,7 +59,7 @@ const KEYS: [(&str, &str); 21] = [
     ("--busy", "busy_w"),
     ("--switch-j", "switch_j"),
     ("--switch-on", "switch_on"),
-    ("--sla", "sla"),
+    ("--answer-within", "sla"),
     ("--refused", "refused"),
     ("--transition-price", "transition_price_j"),
     ("--line", "line"),
@@ -86,7 +86,7 @@ fn failure(error: &Error) -> Failure {
             let option =
                 key.rsplit('.').find_map(of_key).map_or(key.as_str(), |(option, _)| option);
             // Any rate above 0 is valid; it can only be too low for the response time.
-            let also = if option == "--service-rate" { "`--sla`, " } else { "" };
+            let also = if option == "--service-rate" { "`--answer-within`, " } else { "" };
             Failure::usage(&Error::Flags(format!("{also}`{option}`: {message}")))
         }
         _ => Failure::usage(error),
@@ -254,8 +254,8 @@ fn size_up(args: &FleetSizeArgs) -> Result<ExitStatus, Failure> {
     let electricity = match &args.scenario {
         None => electricity(args.config.clone())?.unwrap_or_default(),
         Some(path) => {
-            let scenario =
-                ScenarioArgs { policy: None, no_sla: false, scenario: Some(path.clone()) };
+            let scenario = Some(path.clone());
+            let scenario = ScenarioArgs { policy: None, no_sla: false, sla: None, scenario };
             scenario.resolve()?.electricity
         }
     };

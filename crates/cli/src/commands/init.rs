@@ -3,7 +3,7 @@
 mod dialog;
 mod draft;
 mod look;
-mod sla;
+pub(crate) mod sla;
 mod upgrade;
 
 use std::fs;

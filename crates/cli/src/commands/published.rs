@@ -85,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let scenario = ScenarioArgs {
         policy: Some(args.policy.clone()),
         no_sla: args.no_sla,
+        sla: None,
         scenario: args.scenario.clone(),
     };
     // Beside published figures, another server is a choice: no configuration that only lies there makes it.

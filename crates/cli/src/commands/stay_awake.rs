@@ -34,7 +34,7 @@ const EXAMPLES: &str = "Examples:
 `nightwatt sleep` ends it early.";
 
 fn time_awake(text: &str) -> Result<Duration, String> {
-    match written::some_time(text)? {
+    match values::some_time(text)? {
         time if time > LONGEST_AWAKE => {
             Err("one order keeps a server awake for a week at most: `7d`".to_owned())
         }

@@ -80,6 +80,70 @@ fn a_hole_of_two_years_is_told_in_every_form() {
     assert!(table.ends_with("2022-03-07 23:00,2024-03-04 00:00,62816400\r\n"), "{table}");
 }
 
+/// A request an hour for three days from Monday on.
+fn three_days() -> String {
+    (0..72).map(|hour| line(MONDAY + hour * 3600, 0, "/a")).collect()
+}
+
+#[test]
+fn a_line_of_another_century_is_left_out_and_named() {
+    let desk = Desk::new();
+    let plain = json(&[&desk.write("plain.log", three_days())]);
+    let far = line(MONDAY, 0, "/a").replace("/2024:", "/2199:");
+    let log = desk.write("a.log", three_days() + &far);
+    let odd = json(&[&log]);
+    assert_eq!((&odd["requests"], &odd["outside"]), (&72.into(), &1.into()));
+    for key in ["from", "span_s", "hours", "policies", "holes"] {
+        assert_eq!(odd[key], plain[key], "{key}");
+    }
+    let said = desk.said(&[&log]);
+    let told = "warning: 1 line more than a year from all others is left out, as if the date were wrong \
+                (2199-03-04 00:00 UTC)";
+    assert!(said.contains(told), "{said}");
+    // All of the log is later than now.
+    let late = desk.write("late.log", three_days().replace("/2024:", "/2199:"));
+    let said = desk.said(&[&late]);
+    assert!(said.contains("the last request is of 2199-03-06 23:00 UTC, which is later"), "{said}");
+    assert!(!desk.said(&[&desk.path("plain.log")]).contains("later than now"));
+}
+
+#[test]
+fn the_time_and_the_sla_are_chosen_on_the_command_line() {
+    let desk = Desk::new();
+    let log = desk.write("a.log", three_days());
+    let tuesday = json(&[&log, "--from", "2024-03-05", "--until", "2024-03-06T00:00"]);
+    assert_eq!((&tuesday["requests"], &tuesday["outside"]), (&24.into(), &48.into()));
+    assert_eq!(tuesday["from"], (MONDAY + 86_400) * 1000);
+    let sla = |text: &str| json(&[&log, "--sla", text])["scenario"]["sla"].clone();
+    assert_eq!((&sla("3")["visits_per_day"], &sla("3")["enabled"]), (&3.into(), &true.into()));
+    assert_eq!(sla("1m30s")["longest_wait"], "1m30s");
+    assert_eq!(sla("any")["enabled"], false);
+    assert_eq!(sla("tenth")["share"], 0.1);
+    for (args, why) in [
+        (["--from", "2024-03-06", "--until", "2024-03-05"], "there is no time between `--from`"),
+        (["--from", "yesterday", "--days", "1"], "`yesterday` is not a date: write 2026-03-01"),
+        (["--sla", "100%", "--days", "1"], "`100%` is not an answer: write visits a day (3)"),
+    ] {
+        let said = desk.said(&[&[&*log][..], &args[..]].concat());
+        assert!(said.starts_with("exit status: 2") && said.contains(why), "{said}");
+    }
+    let said = desk.said(&[&log, "--until", "2024-03-01"]);
+    assert!(said.contains("0 without one, 72 of another time"), "{said}");
+}
+
+#[test]
+fn a_log_that_is_given_twice_or_has_no_line_is_named() {
+    let desk = Desk::new();
+    let (log, blank) = (desk.write("a.log", three_days()), desk.write("blank.log", "\n\n"));
+    let said = desk.said(&[&log, &log]);
+    assert!(said.contains("warning: the same log was given twice"), "{said}");
+    assert!(said.contains("144 lines: 144 requests"), "{said}");
+    let said = desk.said(&[&blank]);
+    assert!(said.starts_with("exit status: 1"), "{said}");
+    assert!(said.contains("blank.log holds no request: all its lines are empty"), "{said}");
+    assert!(said.contains("name an access log") && !said.contains("--log-format"), "{said}");
+}
+
 #[test]
 fn no_real_log_has_a_hole() {
     let Some(data) = shared_data() else { return };
@@ -261,10 +325,13 @@ fn who_is_awake_in_cheap_hours_only_pays_the_cheap_price() {
     // All forms say so.
     let (page, folder) = (desk.path("a.html"), desk.path("csv"));
     let said = desk.said(&[&log, "--scenario", &prices, "--html", &page, "--csv", &folder]);
-    let worth = format!("{worth:.2}");
-    assert!(said.contains("timeout 10s (yours)") && said.contains(&worth), "{worth}: {said}");
+    assert!(worth > 10.0, "{worth} is shown without cents");
+    let worth = format!("{worth:.0}");
+    let row = said.lines().find(|row| row.starts_with("  timeout 10s (yours)")).unwrap();
+    assert!(row.split_whitespace().any(|figure| figure == worth), "{worth}: {row}");
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("0.1 to 0.5 by hour of the day EUR/kWh"), "{said}");
+    assert!(said.contains(&format!("{worth} EUR a year")), "{worth}: {said}");
     assert!(!said.contains("the mean of these prices"), "{said}");
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains(&worth) && page.contains("counts at the price of that hour"));

@@ -128,7 +128,7 @@ fn what_would_be_ignored_is_refused_with_what_to_do() {
         ["--busy", "1", "busy_w"],
         ["--switch-j", "1", "switch_j"],
         ["--switch-on", "1s", "switch_on"],
-        ["--sla", "1s", "sla"],
+        ["--answer-within", "1s", "sla"],
         ["--refused", "0.5", "refused"],
         ["--transition-price", "1", "transition_price_j"],
         ["--line", "1", "line"],
@@ -140,8 +140,8 @@ fn what_would_be_ignored_is_refused_with_what_to_do() {
         assert!(said.contains(&format!("`{option}` beside a plan would be ignored")), "{said}");
         assert!(said.contains(&format!("hint: write `{key}` into ")), "{said}");
     }
-    let both = said(&["size", &plan, "--plan", &plan, "--sla", "1s", "--idle", "1"]);
-    assert!(both.contains("`--idle`, `--sla` beside a plan"), "{both}");
+    let both = said(&["size", &plan, "--plan", &plan, "--answer-within", "1s", "--idle", "1"]);
+    assert!(both.contains("`--idle`, `--answer-within` beside a plan"), "{both}");
 
     let folder = tempfile::tempdir().unwrap();
     let counts = folder.path().join("counts");
@@ -178,8 +178,8 @@ fn a_wrong_value_is_told_by_the_option_that_it_came_from() {
         assert!(!said.contains("server.0") && !said.contains("arrivals.0"), "{said}");
     }
     // If no server can respond in time, the cause may be either option.
-    let late = told(&nightwatt(&["fleet", "--rate", "300", "--sla", "1ms"]));
-    assert!(late.contains("`--sla`, `--service-rate`: a response within 1ms"), "{late}");
+    let late = told(&nightwatt(&["fleet", "--rate", "300", "--answer-within", "1ms"]));
+    assert!(late.contains("`--answer-within`, `--service-rate`: a response within 1ms"), "{late}");
 }
 
 #[test]
@@ -188,14 +188,18 @@ fn a_service_rate_is_fitted_to_points_of_a_file_and_of_options() {
     let file = folder.path().join("points.csv");
     std::fs::write(&file, "rate,response [ms]\n0,10\n50,15\n").unwrap();
     let file = file.display().to_string();
-    let said = json(&["fleet", "fit", &file, "--sla", "25ms", "--json"]);
+    let said = json(&["fleet", "fit", &file, "--answer-within", "25ms", "--json"]);
     let rate = said["service_rate"].as_f64().unwrap();
     assert!((rate - 100.0).abs() < 1e-3, "{rate}");
     assert_eq!((&said["sla"]["places"], &said["schema"]), (&2.into(), &1.into()));
-    let text = told(&nightwatt(&["fleet", "fit", "--point", "200=10ms", "--sla", "10ms"]));
+    let args = ["fleet", "fit", "--point", "200=10ms", "--answer-within", "10ms"];
+    let text = told(&nightwatt(&args));
     for words in ["service rate 261.8/s", "at most 2 at a time", "warning: one point"] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    let old = told(&nightwatt(&["fleet", "fit", "--point", "200=10ms", "--sla", "10ms"]));
+    assert!(old.contains("note: `--sla` of `fleet` is now `--answer-within`"), "{old}");
+    assert!(old.contains("at most 2 at a time"), "{old}");
     std::fs::write(&file, "200,10\n").unwrap();
     let wrong = nightwatt(&["fleet", "fit", &file]);
     assert_eq!(wrong.status.code(), Some(2), "{}", told(&wrong));
@@ -210,8 +214,8 @@ fn a_pool_is_sized_for_a_log() {
     let hour = ["10 ".repeat(1800), "0 ".repeat(1800)].concat();
     std::fs::write(&counts, hour.repeat(4)).unwrap();
     let counts = counts.display().to_string();
-    let args =
-        ["fleet", "size", &counts, "--sla", "500ms", "--service-rate", "4", "--switch-on", "1s"];
+    let size = ["fleet", "size", &counts, "--answer-within", "500ms"];
+    let args = [&size[..], &["--service-rate", "4", "--switch-on", "1s"]].concat();
     let said = json(&[&args[..], &["--json"]].concat());
     let kind = &said["kinds"][0];
     // 10 a second fill two and a half of them, each with two places.
@@ -223,6 +227,9 @@ fn a_pool_is_sized_for_a_log() {
     assert!(ours.as_f64().unwrap() < 0.8 * all_on.as_f64().unwrap(), "{kind}");
     let text = told(&nightwatt(&args));
     assert!(text.contains("Take 4 servers, switched by") && text.contains("EUR"), "{text}");
+    let flowing = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let assumes = "which assumes 1.8 W idle and 2.2 W busy (not measured)";
+    assert!(flowing.contains(assumes), "{text}");
     assert!(text.contains("warning: 4.0 hours are little to extrapolate a year from"), "{text}");
     // The first requests come while the servers start, so that any policy refuses some of them.
     let hopeless = nightwatt(&[&args[..], &["--refused", "0"]].concat());
@@ -266,7 +273,7 @@ fn lines_that_a_pool_was_not_sized_for_are_counted() {
     };
     let text: String = (0..600).map(|second| line(second) + "203.0.113.9 - - [cut\n").collect();
     std::fs::write(&log, text).unwrap();
-    let args = ["fleet", "size", &log, "--sla", "500ms", "--service-rate", "4"];
+    let args = ["fleet", "size", &log, "--answer-within", "500ms", "--service-rate", "4"];
     for form in [&[][..], &["--json"]] {
         let output = nightwatt(&[&args[..], form].concat());
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));

@@ -33,7 +33,10 @@ pub fn run(input: &[u8]) {
             },
         );
         assert!(all.is_sorted_by_key(|of| of.0));
-        if matches!(found.failures[..], [Error::NoFormat { .. } | Error::NotText { .. }]) {
+        if matches!(
+            found.failures[..],
+            [Error::NoFormat { .. } | Error::NotText { .. } | Error::Blank { .. }]
+        ) {
             return;
         }
         // The format is told by more of the log here, so that may differ.

@@ -23,12 +23,12 @@ pub(super) fn amount(value: f64) -> String {
 
 /// An amount of money: `57`, `5.69`; in whole units where it follows from watts that are `assumed`.
 pub(super) fn money(value: f64, assumed: bool) -> String {
-    grouped(value, if value.abs() >= 10.0 { 0 } else { cents(assumed) })
+    grouped(value, digits_of_money(value, assumed))
 }
 
-/// Digits of money behind the point.
-pub(super) const fn cents(assumed: bool) -> usize {
-    if assumed { 0 } else { 2 }
+/// Digits of that amount behind the point.
+pub(super) const fn digits_of_money(value: f64, assumed: bool) -> usize {
+    if assumed || value.abs() >= 10.0 { 0 } else { 2 }
 }
 
 /// A span: `28.7 days`, `3.5 hours`, `12 seconds`.
@@ -37,6 +37,7 @@ pub(super) fn days_text(span_s: f64) -> String {
         days if days >= 86_400.0 => format!("{:.1} days", days / 86_400.0),
         hours if hours >= 3600.0 => format!("{:.1} hours", hours / 3600.0),
         minutes if minutes >= 60.0 => format!("{:.1} minutes", minutes / 60.0),
+        second if (0.5..1.5).contains(&second) => "1 second".to_owned(),
         seconds => format!("{seconds:.0} seconds"),
     }
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::DAY;
 use super::amounts::days_text;
+use super::apart::Apart;
 
 /// No hole is shorter: sites sleep at night.
 const LEAST: Duration = DAY;
@@ -44,11 +45,13 @@ pub(super) struct Pauses {
     last: Option<Mono>,
     /// Length and end; one more than there may be holes, to compare them with.
     longest: BinaryHeap<Reverse<(Duration, Mono)>>,
+    pub(super) apart: Apart,
 }
 
 impl Pauses {
     /// A request, not before the last one.
     pub(super) fn request(&mut self, at: Mono) {
+        self.apart.request(at);
         let Some(last) = self.last.replace(at) else { return };
         let pause = at.since(last);
         if self.longest.len() <= MOST {
@@ -111,7 +114,7 @@ pub(super) fn warning(
         "the log has {}: {}{more}, {:.0} % of its span, and no other pause above {}. If the log or the \
          site was away then, all figures are those of hours in which no client could come: without an \
          SLA too much is saved, with one too little, since it takes requests to allow a sleep. \
-         Analyse what lies on each side by itself{cut}",
+         Analyse what lies on each side by itself (`--from`, `--until`){cut}",
         if holes.len() == 1 { "a hole".to_owned() } else { format!("{} holes", holes.len()) },
         named.join(", "),
         100.0 * total / span_s,

@@ -6,7 +6,7 @@ use nightwatt_energy::duration_text;
 use nightwatt_energy::quantity::JOULES_PER_KWH;
 use nightwatt_report::{Axis, Block, Chart, Rows, Scale, Series, SeriesKind, Table, Text};
 
-use super::amounts::{amount, cents, counted};
+use super::amounts::{amount, counted};
 use super::policy_figures::PolicyFigures;
 use super::result::{Analysis, MirrorFigures, MirrorRun};
 use super::tables::ratio;
@@ -83,13 +83,19 @@ impl Analysis {
             let (wakeups, wh) = (run.refresh_wakeups, amount(run.refresh_j / 3600.0));
             format!("{} and {wh}\u{a0}Wh", counted(wakeups, "wake-up"))
         };
-        let refreshing =
-            [&self.mirror.remembered, &self.mirror.crawled].map(cost).join(" (remembered) or ");
+        let runs = [&self.mirror.remembered, &self.mirror.crawled];
+        // Less than is shown of it.
+        let is_nothing = |run: &&MirrorRun| run.refresh_wakeups == 0 && run.refresh_j < 18.0;
+        let refreshing = if runs.iter().all(is_nothing) {
+            "Refreshing it costs nothing here.".to_owned()
+        } else {
+            let costs = runs.map(cost).join(" (remembered) or ");
+            format!("Refreshing it, {costs} (crawled), is counted in.")
+        };
         Text::marked(&format!(
             "A mirror (`kind = \"pages\"`) holds a copy of the site, at most {max_age} old, and answers \
-             from it while the server sleeps. {} Refreshing it, {refreshing} (crawled), is counted in. A log \
-             does not show cookies: visitors with a session get nothing from a mirror.{app} The oracle knows \
-             the future.",
+             from it while the server sleeps. {} {refreshing} A log does not show cookies: visitors with a \
+             session get nothing from a mirror.{app} The oracle knows the future.",
             self.mirror_range()
         ))
     }
@@ -169,7 +175,7 @@ impl Analysis {
                 .number("saving", "%", 1, |it| 100.0 * it.saving);
         if let Some(year) = &self.year {
             let money = format!("{}/year", year.currency);
-            let digits = cents(self.watts_assumed);
+            let digits = self.digits_of_money();
             table = table.number(money, "", digits, |it| self.saved_in_a_year(it.bill));
         }
         let table = table.number("visits that wait", "%", 1, visits_that_wait).number(

@@ -13,9 +13,6 @@ use super::policy_figures::PolicyFigures;
 use super::result::Analysis;
 use super::tables::{counts_table, samples_table, wakers_table};
 
-/// With less of a log, a year is a rough guess: days of a week differ.
-const WEEK_S: f64 = 7.0 * 86_400.0;
-
 impl Analysis {
     /// The report for a terminal.
     pub fn text(&self) -> String {
@@ -87,6 +84,9 @@ impl Analysis {
                 self.place_of_watts("`--scenario`")
             );
         }
+        if self.unmeasured().is_some() {
+            let _ = write!(text, "{} (not measured); ", self.watts());
+        }
         let _ = write!(
             text,
             "electricity costs {} {}/kWh, and its generation emits {} g CO2e/kWh",
@@ -120,24 +120,6 @@ impl Analysis {
     fn watts(&self) -> String {
         let server = &self.scenario.server;
         format!("{} W awake and {} W asleep", server.on_w, server.off_w)
-    }
-
-    /// What makes the figures doubtful as a whole: stands below the verdict.
-    fn careful(&self) -> String {
-        let missing: f64 = self.holes.iter().map(|hole| hole.length_s).sum();
-        let share = 100.0 * missing / self.span_s;
-        let mut doubts = Vec::new();
-        if !self.holes.is_empty() {
-            let holes = counted(self.holes.len() as u64, "hole");
-            doubts.push(format!(
-                "{share:.0} % of the log's span is in {holes}, so too much or too little may be saved"
-            ));
-        }
-        if self.year.is_some() && self.span_s < WEEK_S {
-            let span = days_text(self.span_s);
-            doubts.push(format!("{span} of log: a year is a rough guess"));
-        }
-        doubts.join("; ")
     }
 
     fn key_figures(&self) -> Vec<KeyFigure> {
@@ -288,13 +270,18 @@ impl Analysis {
 
     fn log_section(&self) -> Section {
         let text = Text::from(format!(
-            "{}: {} in {}; {} hold no HTTP request, {} could not be read, {} earlier than the line before them.",
+            "{}: {} in {}; {} hold no HTTP request, {} could not be read, {} earlier than the line before them{}.",
             counted(self.lines, "line"),
             counted(self.requests, "request"),
             days_text(self.span_s),
             grouped(self.bad_requests as f64, 0),
             grouped(self.malformed as f64, 0),
-            grouped(self.unsorted as f64, 0)
+            grouped(self.unsorted as f64, 0),
+            match self.outside {
+                0 => String::new(),
+                1 => "; 1 is of another time".to_owned(),
+                more => format!("; {} are of another time", grouped(more as f64, 0)),
+            }
         ));
         Section::new("The log", vec![text.into()])
     }
@@ -347,9 +334,12 @@ impl Analysis {
     /// do not break.
     pub fn in_short(&self) -> String {
         let Some(chosen) = self.chosen() else { return String::new() };
-        let mut text = self.saved_in_short(chosen);
+        let too_short = self.too_short();
         // The price of the SLA, where it is most of the saving.
-        if let Some(free) = self.without_sla.as_ref().filter(|it| it.saving > 1.3 * chosen.saving) {
+        let is_more = |free: &PolicyFigures| free.saving > 0.0 && free.saving > 1.3 * chosen.saving;
+        let free = self.without_sla.as_ref().filter(|it| too_short.is_none() && is_more(it));
+        let mut text = too_short.unwrap_or_else(|| self.saved_in_short(chosen));
+        if let Some(free) = free {
             let (percent, wait) = (
                 100.0 * free.saving,
                 100.0 * free.delayed_visits as f64 / free.visits.max(1) as f64,
@@ -377,6 +367,7 @@ impl Analysis {
                 " {delayed} of {visits} visits would have waited {wake} for the server to wake."
             );
         }
+        text.extend(self.broken_sla());
         for unit in ["kWh", "Wh", "kg", "%", "s", &self.scenario.electricity.currency] {
             text = text.replace(&format!(" {unit} "), &format!("\u{a0}{unit} "));
         }
@@ -421,7 +412,7 @@ impl Analysis {
             let place = self.place_of_watts("`--scenario`");
             format!(" if yours draws {} (assumed; set yours: {place})", self.watts())
         } else {
-            String::new()
+            self.unmeasured().map_or_else(String::new, |assumes| format!(", which {assumes}"))
         };
         match &self.year {
             Some(year) if saved_j > 0.0 => format!(

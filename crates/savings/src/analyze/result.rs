@@ -55,6 +55,8 @@ pub struct Analysis {
     pub bad_requests: u64,
     /// The first of them.
     pub bad_request_samples: Vec<Sample>,
+    /// Lines of another time than was asked for, or years apart from all others.
+    pub outside: u64,
     /// Lines logged before the line in front of them.
     pub unsorted: u64,
     /// Of those, requests too late to be put where they belong.
@@ -251,8 +253,7 @@ pub(super) fn draw_up(
 ) -> Result<Analysis, Error> {
     let Some(pass) = pass else { return Err(nothing_asked(options, scan)) };
     let resolution_s = if scan.summary.fractions { 0.001 } else { 1.0 };
-    let scenario = &options.scenario;
-    let end = end_of(&pass, options, resolution_s);
+    let (scenario, end) = (&options.scenario, end_of(&pass, options, resolution_s));
     let (crawler_share, cache_share) = shares(&pass);
     let (ideal, gaps) = (ideal(&pass.gaps, scenario), BySequence::of(&pass.gaps, Gaps::figures));
     let (crawlers, classes) = (crawlers(&pass), pass.classes.clone());
@@ -274,6 +275,7 @@ pub(super) fn draw_up(
         malformed_samples: scan.counts.malformed_samples.clone(),
         bad_requests: scan.counts.bad_requests,
         bad_request_samples: scan.counts.bad_request_samples.clone(),
+        outside: scan.counts.outside,
         unsorted: scan.unsorted(),
         late: scan.late,
         from,

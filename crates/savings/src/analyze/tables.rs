@@ -9,7 +9,7 @@ use nightwatt_report::{Cell, Column, Rows, Table};
 use nightwatt_traffic::reader::Sample;
 use nightwatt_traffic::summary::Typical;
 
-use super::amounts::cents;
+use super::amounts::digits_of_money;
 use super::costs::ORACLE;
 use super::policy_figures::{OracleFigures, PolicyFigures};
 use super::result::Analysis;
@@ -161,7 +161,7 @@ impl Analysis {
             .number("saving", "%", 1, |it| 100.0 * it.saving);
         if let Some(year) = &self.year {
             let title = format!("{} a year", year.currency);
-            let digits = cents(self.watts_assumed);
+            let digits = self.digits_of_money();
             table = table.number(title, "", digits, |it| self.saved_in_a_year(it.bill));
         }
         let late = |some: u64, all: u64| 100.0 * ratio(some, all);
@@ -181,6 +181,12 @@ impl Analysis {
     pub(super) fn saved_in_a_year(&self, bill: f64) -> Option<f64> {
         let year = self.year.as_ref()?;
         Some((self.always_on_bill - bill) * year.factor)
+    }
+
+    /// Digits behind the point of money that is saved in a year: as many as the verdict has.
+    pub(super) fn digits_of_money(&self) -> usize {
+        let saved = self.year.as_ref().map_or(0.0, |year| year.saved_cost);
+        digits_of_money(saved, self.watts_assumed)
     }
 
     fn frontier_table(&self) -> Table {
@@ -409,10 +415,10 @@ pub(super) fn wakers_table(caption: &str, what: &str, wakers: &[Waker]) -> Table
         .number("which would save per day", "Wh", 2, |it| {
             it.what_if.as_ref().map(|it| it.saved_j_per_day / 3600.0)
         })
-        .number("wake-ups per day", "", 2, |it| {
+        .number("wake-ups per day", "", 1, |it| {
             it.what_if.as_ref().map(|it| it.wakeups_avoided_per_day)
         })
-        .number("delays per day", "", 2, |it| {
+        .number("delays per day", "", 1, |it| {
             it.what_if.as_ref().map(|it| it.delays_avoided_per_day)
         })
         .detail()

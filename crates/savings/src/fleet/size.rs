@@ -55,6 +55,10 @@ pub struct SizeResult {
 pub struct SizedKind {
     /// Its name.
     pub server: String,
+    /// Watts when on and idle, as assumed.
+    pub idle_w: f64,
+    /// Watts when serving, likewise.
+    pub busy_w: f64,
     /// How many are needed.
     pub servers: u32,
     /// Share refused or late if all of them were always on.
@@ -227,8 +231,11 @@ fn kind(
     let year = |row: &Row| row.watts.mean * HOURS_OF_YEAR / 1e3;
     let best = of_pool().find(|row| row.cheapest);
     let kwh_per_year = best.map_or(f64::NAN, year);
+    let server = &pool.settings.kinds[0];
     let sized = SizedKind {
         server: pool.name.clone(),
+        idle_w: server.idle.get(),
+        busy_w: server.busy.get(),
         servers,
         refused_all_on,
         policy: best.map(|row| row.policy.clone()),
@@ -289,17 +296,21 @@ impl SizeResult {
         };
         let missed = if best.late > 0.0 { "refused or late" } else { "refused" };
         let saved = 1.0 - best.kwh_per_year / best.kwh_per_year_all_on;
+        let switched = best.transitions_per_server_day;
         format!(
             "Take {what}, switched by `{}`: {:.2} are on in the mean and use {} kWh a year{money}, \
-             {:.0} % less than if all were always on. {:.2} % of the requests are {missed} (allowed: {limit} \
-             %), all others answered within {:.0} ms; each server is switched {:.1} times a day.",
+             {:.0} % less than if all were always on, which assumes {} W idle and {} W busy (not measured). {:.2} % \
+             of the requests are {missed} (allowed: {limit} %), all others answered within {:.0} ms; each server is \
+             switched {} times a day.",
             best.policy.as_deref().unwrap_or_default(),
             best.servers_on,
             grouped(best.kwh_per_year, 1),
             100.0 * saved,
+            best.idle_w,
+            best.busy_w,
             100.0 * (best.refused + best.late),
             1e3 * self.simulated.sla_s,
-            best.transitions_per_server_day
+            grouped(switched, if switched >= 100.0 { 0 } else { 1 })
         )
     }
 

@@ -98,6 +98,20 @@ fn a_single_request_in_a_day_waits_for_the_wake_up() {
 }
 
 #[test]
+fn nothing_happens_while_the_server_sleeps_however_long_that_is() {
+    let mut run = world(60).begin(Timeout { idle: Duration::from_secs(5) });
+    run.demand(&person(Mono::from_secs(1000)));
+    run.until(Mono::from_secs(2000));
+    assert!(!run.is_awake());
+    assert_eq!(run.due, Mono::NEVER, "no look at it is due: a century takes as long as a minute");
+    let century = Mono::from_secs(100 * 365 * 86_400);
+    run.demand(&person(century));
+    let outcome = run.finish(century + Duration::from_secs(100));
+    assert_eq!((outcome.bill.cycles, outcome.bill.wakeups), (3, 2));
+    assert_eq!(outcome.bill.on.as_secs(), 60 + 60 + 60);
+}
+
+#[test]
 fn what_follows_from_a_page_comes_once_the_page_is_open() {
     let mut world = world(60);
     world.settings.waiting_page = true;

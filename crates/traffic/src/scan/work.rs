@@ -8,6 +8,7 @@ use memchr::memchr_iter;
 use nightwatt_energy::time::Wall;
 
 use super::batch::{AgentCount, Batch, BatchSpan, Entry};
+use super::between::Between;
 use super::source::Piece;
 use crate::classifier::{ClientFacts, Fetch};
 use crate::record::MAX_LINE;
@@ -22,6 +23,7 @@ const AGENTS: usize = 8192;
 /// A thread's own tables.
 pub(super) struct Worker<'a> {
     rules: &'a Rules,
+    between: Between,
     agents: AgentMemo,
     tally: Tally,
     /// Requests and bytes of text of the batch before: about as much room will be needed again.
@@ -29,8 +31,9 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(rules: &'a Rules) -> Self {
-        Self { rules, agents: AgentMemo::new(AGENTS), tally: Tally::default(), room: (0, 0) }
+    pub(super) fn new(rules: &'a Rules, between: Between) -> Self {
+        let (agents, tally) = (AgentMemo::new(AGENTS), Tally::default());
+        Self { rules, between, agents, tally, room: (0, 0) }
     }
 
     /// Parses a piece into an empty batch; what is left is the piece's buffer.
@@ -68,7 +71,9 @@ impl<'a> Worker<'a> {
             batch.unsorted += u64::from(last.is_some_and(|last| at < last));
             last = Some(at);
             batch.ends = Some((batch.ends.map_or(at, |(first, _)| first), at));
-            if spans.is_request() {
+            if !self.between.has(at) {
+                batch.counts.outside += 1;
+            } else if spans.is_request() {
                 batch.counts.requests += 1;
                 let source = Source { line, text: valid.map(|text| &text[range]) };
                 self.enter(&source, &spans, batch);

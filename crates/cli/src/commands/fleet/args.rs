@@ -26,8 +26,8 @@ pub(crate) struct Args {
 const EXAMPLES: &str = "Examples:
   nightwatt fleet plan.toml --html report.html
   nightwatt fleet --rate 300,600,900 --servers 10 --policy 'always-on 1..8'
-  nightwatt fleet size access.log.gz --sla 50ms --service-rate 20
-  nightwatt fleet fit --point 200=10ms --point 100=5.2ms --sla 10ms
+  nightwatt fleet size access.log.gz --answer-within 50ms --service-rate 20
+  nightwatt fleet fit --point 200=10ms --point 100=5.2ms --answer-within 10ms
   nightwatt fleet published
 
 docs/fleet.md has a plan, says how a pool is simulated and what each policy does.";
@@ -111,7 +111,7 @@ pub(crate) struct FleetServerArgs {
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     pub(crate) switch_on: Option<Duration>,
     /// Every request is to be answered within this [default: 10ms]
-    #[arg(long, value_name = "TIME", value_parser = values::some_time)]
+    #[arg(long = "answer-within", value_name = "TIME", value_parser = values::some_time)]
     pub(crate) sla: Option<Duration>,
     /// Share of requests that may be refused, 0 to 1 [default: 0.01]
     #[arg(long, value_name = "SHARE")]
@@ -167,7 +167,7 @@ impl FleetServerArgs {
             ("--busy", self.busy.is_some()),
             ("--switch-j", self.switch_j.is_some()),
             ("--switch-on", self.switch_on.is_some()),
-            ("--sla", self.sla.is_some()),
+            ("--answer-within", self.sla.is_some()),
             ("--refused", self.refused.is_some()),
             ("--transition-price", self.transition_price.is_some()),
             ("--line", self.line.is_some()),
@@ -231,7 +231,7 @@ pub(crate) struct FleetFitArgs {
     #[arg(long = "point", value_name = "RATE=TIME", value_parser = fit::point)]
     pub(crate) points: Vec<ResponsePoint>,
     /// Also say how many requests a server may have to answer each within this
-    #[arg(long, value_name = "TIME", value_parser = values::some_time)]
+    #[arg(long = "answer-within", value_name = "TIME", value_parser = values::some_time)]
     pub(crate) sla: Option<Duration>,
     /// Print one JSON object
     #[arg(long)]

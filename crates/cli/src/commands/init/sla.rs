@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use nightwatt_energy::duration_text;
+use nightwatt_policy::scenario::SlaRule;
 
 use super::KindChoice;
 
@@ -32,6 +33,15 @@ pub(super) fn read(text: &str, kind: KindChoice) -> Result<String, String> {
         _ => forms(text)?,
     };
     Ok(format!("[scenario.sla]            # whom a sleep may delay\n{lines}\n"))
+}
+
+/// The SLA of an answer, for commands that take one as an option.
+pub(crate) fn rule(text: &str) -> Result<SlaRule, String> {
+    match text {
+        ANY => Ok(SlaRule { enabled: false, ..SlaRule::default() }),
+        TENTH => Ok(SlaRule::default().with_share(0.1)),
+        _ => toml::from_str(&forms(text)?).map_err(|error| error.to_string()),
+    }
 }
 
 /// A number of visits a day, a longest wait, or both.
@@ -88,6 +98,14 @@ mod tests {
             (lines("any", pages).as_str(), lines("tenth", pages).as_str()),
             ("enabled = false", "")
         );
+        assert!(!rule("any").unwrap().enabled);
+        assert_eq!(rule("tenth").unwrap(), SlaRule::default());
+        let both = rule("3 10s").unwrap();
+        assert_eq!((both.enabled, both.share, both.visits_per_day), (true, None, Some(3)));
+        assert_eq!(both.longest_wait, Some(Duration::from_secs(10)));
+        for wrong in ["", "3 4", "many", "0", "25h"] {
+            assert!(rule(wrong).is_err(), "{wrong}");
+        }
         for wrong in ["", "3 4", "many", "-1", "10s 5s", "0", "0s", "25h"] {
             assert!(read(wrong, app).is_err(), "{wrong}");
         }
