@@ -307,6 +307,11 @@ impl Mirror {
             open.purge(is_meant, now).map_err(|error| error.to_string())
         });
         let purged = purged.await;
+        let mirror = Arc::clone(self);
+        // If the process ends before, the next start removes what is left.
+        tokio::spawn(async move {
+            while mirror.on_disk(|open| open.store.remove_unused_bodies()).await == Some(true) {}
+        });
         self.news.notify_waiters();
         if purged.is_none() {
             self.changed_unseen().await;
