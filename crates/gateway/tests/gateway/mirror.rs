@@ -352,7 +352,7 @@ fn a_pass_does_not_keep_the_server_awake_for_longer_than_the_extension() {
     });
     slow.play(async |stage| {
         stage.origin.script(site);
-        // It may sleep at 60, and waits until 80; a request that was begun is brought to its end.
+        // It may sleep at 60, and waits until 80.
         stage.at(79).await;
         assert_eq!(stage.state(), "awake");
         stage.at(90).await;
