@@ -252,6 +252,11 @@ impl OpenMirror {
         Ok(purged)
     }
 
+    /// Number of mirrored answers whose path and query are meant.
+    pub(super) fn count(&self, is_meant: impl Fn(&str) -> bool) -> usize {
+        self.store.current().iter().filter(|it| is_meant(it.address.as_str())).count()
+    }
+
     /// Pages with this prefix may have changed; blocks.
     pub(super) fn outdate(&self, prefix: &str, now: Timestamp) {
         {

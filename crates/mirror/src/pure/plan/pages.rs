@@ -119,6 +119,11 @@ impl Page {
         self.is_outdated || self.is_listed_as_changed()
     }
 
+    /// Whether the last answer took too long: the next whole pass requests it again.
+    pub fn took_too_long(&self) -> bool {
+        self.timed_out
+    }
+
     /// Whether a pass is to fetch it.
     pub(super) fn is_due(
         &self,
