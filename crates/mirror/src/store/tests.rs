@@ -179,7 +179,7 @@ fn files_that_were_to_go_later_go_when_their_room_is_needed_and_at_the_start() {
     let bounds = Bounds { bytes: 8 * 4096, entries: 100 };
     let (store, _) = Store::open(dir.path(), SITE, bounds).unwrap();
     let filled = |letter: char| -> Vec<Change> {
-        let page = |number| {
+        let page = |number: usize| {
             put(&format!("/{number}"), "text/plain", format!("{letter}{number}").as_bytes())
         };
         (0..8).map(page).collect()
