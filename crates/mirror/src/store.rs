@@ -337,7 +337,8 @@ fn make_room(writer: &mut Writer, changes: &[Change], most: u64) {
         Change::Put { body, .. } => Some(body.len() as u64),
         _ => None,
     });
-    let (bodies, bytes) = new.fold((0_usize, 0_u64), |(count, all), bytes| (count + 1, all + bytes));
+    let (bodies, bytes) =
+        new.fold((0_usize, 0_u64), |(count, all), bytes| (count + 1, all + bytes));
     if bodies > 0 && writer.blobs.is_short_of(bodies, bytes, most) {
         writer.blobs.remove_unused(usize::MAX);
     }

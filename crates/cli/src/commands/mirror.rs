@@ -116,7 +116,7 @@ fn text(reply: &MirrorReply) -> String {
         MirrorReply::Outdated { pages } => {
             let verb = if *pages == 1 { "is" } else { "are" };
             let pages = counted(*pages as u64, "page");
-            format!("{pages} {verb} confirmed before the mirror serves such a page again")
+            format!("{pages} {verb} to be confirmed: until then, clients get the server's own answers")
         }
         MirrorReply::Explained(explained) => explain(explained),
     }
@@ -222,8 +222,8 @@ mod tests {
     fn pages_that_are_to_be_confirmed_are_counted() {
         let words = |pages| text(&MirrorReply::Outdated { pages });
         assert!(words(0).contains("nothing to confirm"), "{}", words(0));
-        assert!(words(1).starts_with("1 page is confirmed"), "{}", words(1));
-        assert!(words(1200).contains("pages are confirmed"), "{}", words(1200));
+        assert!(words(1).starts_with("1 page is to be confirmed"), "{}", words(1));
+        assert!(words(1200).contains("pages are to be confirmed"), "{}", words(1200));
     }
 
     #[test]

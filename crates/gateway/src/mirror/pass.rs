@@ -136,7 +136,7 @@ impl<'a> Pass<'a> {
                     self.taken(taken).await;
                 }
             }
-            Err(why) => underway.has_no_answer(why, self.serving.clock.now().mono.since(begun)),
+            Err(why) => underway.unanswered(why, self.serving.clock.now().mono.since(begun)),
         }
         self.news.notify_waiters();
     }
@@ -226,7 +226,7 @@ impl Underway {
     }
 
     /// No answer has come, in this time.
-    fn has_no_answer(mut self, why: NoAnswer, time: Duration) {
+    fn unanswered(mut self, why: NoAnswer, time: Duration) {
         self.is_taken = true;
         let now = store::timestamp(&self.clock);
         let mut plan = self.open.plan();
