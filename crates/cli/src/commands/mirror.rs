@@ -116,7 +116,7 @@ fn text(reply: &MirrorReply) -> String {
         MirrorReply::Outdated { pages } => {
             let verb = if *pages == 1 { "is" } else { "are" };
             let pages = counted(*pages as u64, "page");
-            format!("{pages} {verb} to be confirmed: until then, clients get the server's own answers")
+            format!("{pages} {verb} to be confirmed: until then, the server itself answers")
         }
         MirrorReply::Explained(explained) => explain(explained),
     }

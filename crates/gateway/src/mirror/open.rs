@@ -228,8 +228,8 @@ impl OpenMirror {
         self.changes() != self.changes_before_pass.load(Ordering::SeqCst)
     }
 
-    /// Removes these pages, to be fetched again; returns their number; blocks. The files of their bodies are left: there
-    /// may be thousands, and programs that report changes do not wait for long.
+    /// Removes these pages, to be fetched again; returns their number; blocks. The files of their bodies are left:
+    /// there may be thousands, and programs that report changes do not wait for long.
     pub(super) fn purge(
         &self,
         is_meant: impl Fn(&Address) -> bool,
