@@ -210,6 +210,7 @@ export function mirror(section, note, box, it) {
     : `A copy of ${it.url}, from which anonymous requests are answered while the server sleeps.`;
   const rows = [
     ["pages", `${count(it.pages)}, ${megabytes(it.bytes)} of ${megabytes(it.max_bytes)}`],
+    ["errors, redirects", `${count(it.errors)}, ${count(it.redirects)}`],
     ["coverage", it.coverage === null ? "no request in the last week" : `${percent(it.coverage)} of ${count(it.requests)} anonymous requests of people in the last week`],
     ["oldest page", it.oldest_s === null ? "–" : `confirmed ${ago(it.oldest_s)}`],
     ["last pass", it.is_running ? "under way, or interrupted" : it.last_pass_s_ago === null ? "none yet" : `began ${ago(it.last_pass_s_ago)}`],

@@ -485,7 +485,7 @@ impl SiteConfig {
         let mut rules = self.cache.rules(self.kind, &scenario.cache);
         if self.mirror.is_on(self.kind) {
             // What the mirror would not give any more, the cache does not either.
-            rules.grace_while_asleep = rules.grace_while_asleep.min(self.mirror.max_age);
+            self.mirror.limit(&mut rules);
         }
         rules
     }

@@ -307,6 +307,11 @@ impl Mirror {
             open.purge(is_meant, now).map_err(|error| error.to_string())
         });
         let purged = purged.await;
+        let mirror = Arc::clone(self);
+        // If the process ends before, the next start removes what is left.
+        tokio::spawn(async move {
+            while mirror.on_disk(|open| open.store.remove_unused_bodies()).await == Some(true) {}
+        });
         self.news.notify_waiters();
         if purged.is_none() {
             self.changed_unseen().await;
@@ -321,13 +326,21 @@ impl Mirror {
         self.news.notify_waiters();
     }
 
-    /// The operator reports changed content: pages with this prefix are not served before they are confirmed.
-    pub(crate) async fn outdate(self: &Arc<Self>, prefix: String) {
+    /// The operator reports changed content: pages with one of these prefixes are not served before they are confirmed.
+    /// Returns their number, if the copy is open.
+    pub(crate) async fn outdate(self: &Arc<Self>, prefixes: Arc<[String]>) -> Option<usize> {
         let now = self.now();
-        if self.on_disk(move |open| open.outdate(&prefix, now)).await.is_none() {
+        let outdated = self.on_disk(move |open| {
+            let pages = open.count(|address| prefixes.iter().any(|it| address.starts_with(it)));
+            prefixes.iter().for_each(|prefix| open.outdate(prefix, now));
+            pages
+        });
+        let outdated = outdated.await;
+        if outdated.is_none() {
             self.changed_unseen().await;
         }
         self.note_change(now);
         self.news.notify_waiters();
+        outdated
     }
 }

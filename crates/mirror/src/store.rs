@@ -111,6 +111,9 @@ struct Writer {
 
 const PLAN: &str = "plan.json";
 
+/// Files that are removed at once: each takes milliseconds, and others wait for the store meanwhile.
+const FILES_AT_ONCE: usize = 128;
+
 impl Store {
     /// Opens a store for a site, or makes one, for this user alone.
     ///
@@ -174,6 +177,29 @@ impl Store {
     /// If a file cannot be written. If something was to be removed, the whole store is emptied then, which
     /// needs no room: what was removed must not come back.
     pub fn apply(&self, changes: Vec<Change>) -> Result<Applied, StoreError> {
+        let applied = self.apply_but_leave_files(changes)?;
+        self.remove_unused_bodies();
+        Ok(applied)
+    }
+
+    /// Removes what is mirrored under these addresses, as [`Store::apply`] does. The files of their bodies go later:
+    /// call [`Store::remove_unused_bodies`] until it returns false. Those that are left, the next start removes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::apply`].
+    pub fn remove(&self, addresses: Vec<Address>) -> Result<Applied, StoreError> {
+        self.apply_but_leave_files(addresses.into_iter().map(Change::Remove).collect())
+    }
+
+    /// Removes some files of bodies that nothing refers to; returns whether there are more.
+    pub fn remove_unused_bodies(&self) -> bool {
+        let mut writer = self.lock_writer();
+        writer.blobs.remove_unused(FILES_AT_ONCE);
+        writer.blobs.has_unused()
+    }
+
+    fn apply_but_leave_files(&self, changes: Vec<Change>) -> Result<Applied, StoreError> {
         let mut writer = self.lock_writer();
         let removes = changes.iter().any(|change| matches!(change, Change::Remove(_)));
         let applied = self.try_apply(&mut writer, changes);
@@ -186,6 +212,7 @@ impl Store {
     }
 
     fn try_apply(&self, writer: &mut Writer, changes: Vec<Change>) -> io::Result<Applied> {
+        make_room(writer, &changes, self.bounds.bytes);
         let mut next = Generation::clone(&self.current());
         let mut batch = Batch::default();
         let mut applied = Applied::default();
@@ -238,7 +265,6 @@ impl Store {
         for body in &unused {
             writer.blobs.release(body);
         }
-        writer.blobs.remove_unused();
         writer.manifest.compact_if_large(&next)?;
         Ok(applied)
     }
@@ -301,6 +327,20 @@ impl Drop for Store {
     fn drop(&mut self) {
         // A child that was forked a moment ago may still have the file open.
         let _ = self.lock.unlock();
+    }
+}
+
+/// Removes files that are left from earlier removals, if what comes may need their room. Not later: the bodies of a
+/// batch have no references before its end.
+fn make_room(writer: &mut Writer, changes: &[Change], most: u64) {
+    let new = changes.iter().filter_map(|change| match change {
+        Change::Put { body, .. } => Some(body.len() as u64),
+        _ => None,
+    });
+    let (bodies, bytes) =
+        new.fold((0_usize, 0_u64), |(count, all), bytes| (count + 1, all + bytes));
+    if bodies > 0 && writer.blobs.is_short_of(bodies, bytes, most) {
+        writer.blobs.remove_unused(usize::MAX);
     }
 }
 

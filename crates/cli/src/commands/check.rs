@@ -333,7 +333,8 @@ fn mirror_words(config: &Config, site: &SiteConfig) -> Option<String> {
         }
     };
     Some(format!(
-        "{} pages and {} MB of {pages}; answers at most {} old while it sleeps, for which sleep waits at most {}",
+        "{} pages and {} MB of {pages}; answers at most {} old while it sleeps (or as old as the server allows); \
+         sleep waits at most {} for that",
         mirror.pages,
         mirror.size_mb,
         time(mirror.max_age),

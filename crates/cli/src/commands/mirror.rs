@@ -93,6 +93,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if target.gateway.json {
         match reply {
             MirrorReply::Done => output::print_json(&json!({ "done": true, "order": order }))?,
+            MirrorReply::Outdated { pages } => {
+                output::print_json(&json!({ "done": true, "order": order, "pages": pages }))?;
+            }
             reply => output::print_json(&reply)?,
         }
     } else {
@@ -105,8 +108,15 @@ fn text(reply: &MirrorReply) -> String {
     match reply {
         MirrorReply::Status(all) => all.iter().map(status).collect(),
         MirrorReply::Done => {
-            "these pages are confirmed before they are served again while the server sleeps"
-                .to_owned()
+            "the mirror is not open yet: pages are confirmed before it serves them".to_owned()
+        }
+        MirrorReply::Outdated { pages: 0 } => {
+            "no mirrored page begins so: there is nothing to confirm".to_owned()
+        }
+        MirrorReply::Outdated { pages } => {
+            let verb = if *pages == 1 { "is" } else { "are" };
+            let pages = counted(*pages as u64, "page");
+            format!("{pages} {verb} to be confirmed: until then, the server itself answers")
         }
         MirrorReply::Explained(explained) => explain(explained),
     }
@@ -131,6 +141,10 @@ fn status(it: &MirrorStatus) -> String {
         return text;
     };
     row("mirror", format!("{} of {url}", counted(it.pages as u64, "page")));
+    if it.errors + it.redirects > 0 {
+        let errors = counted(it.errors as u64, "error");
+        row("beside them", format!("{errors}, {}", counted(it.redirects as u64, "redirect")));
+    }
     row("on the disk", format!("{} of {}", bytes(it.bytes), bytes(it.max_bytes)));
     if let Some(share) = it.coverage {
         let of = counted(it.requests, "anonymous request");
@@ -203,6 +217,14 @@ fn explain(it: &Explained) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_that_are_to_be_confirmed_are_counted() {
+        let words = |pages| text(&MirrorReply::Outdated { pages });
+        assert!(words(0).contains("nothing to confirm"), "{}", words(0));
+        assert!(words(1).starts_with("1 page is to be confirmed"), "{}", words(1));
+        assert!(words(1200).contains("pages are to be confirmed"), "{}", words(1200));
+    }
 
     #[test]
     fn an_address_is_explained_in_words() {

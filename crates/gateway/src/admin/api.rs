@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,6 +92,8 @@ pub(super) async fn answer(asker: Asker<'_>, request: Request<Incoming>, path: &
                         problem(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
                     })
                 }
+                Err(Refusal::Wait(time)) => refused(Refusal::Wait(time)),
+                Err(_) if token_file(asker.gateway, path).is_some() => no_token(shown.is_some()),
                 Err(refusal) => refused(refusal),
             }
         }
@@ -108,12 +111,16 @@ fn named(path: &str) -> Option<(&str, &str)> {
     matches!(order, "wake" | "sleep" | "keep-awake" | "changed").then_some((name, order))
 }
 
-/// Whether this is the token of a site's mirror, which permits one order: `changed`.
+/// The name of a site, and the file with the token that permits one order: `changed`.
+fn token_file<'a>(gateway: &'a Gateway, path: &'a str) -> Option<(&'a str, &'a PathBuf)> {
+    let Some((name, "changed")) = named(path) else { return None };
+    let site = gateway.serving.sites.iter().find(|site| *site.name == *name)?;
+    Some((name, site.config.mirror.token_file.as_ref()?))
+}
+
+/// Whether this is the token for an order.
 fn is_token_for(gateway: &Gateway, path: &str, shown: &str) -> bool {
-    let Some((name, "changed")) = named(path) else { return false };
-    let site = gateway.serving.sites.iter().find(|site| *site.name == *name);
-    let file = site.and_then(|site| site.config.mirror.token_file.as_ref());
-    file.is_some_and(|file| match Secret::from_file(file) {
+    token_file(gateway, path).is_some_and(|(name, file)| match Secret::from_file(file) {
         Ok(token) => is_same(token.reveal(), shown),
         Err(error) => {
             gateway.serving.warn("token_file", name, move |count| {
@@ -247,13 +254,8 @@ fn refused(refusal: Refusal) -> Answer {
             "No orders are taken here: the configuration has no `admin.password_file`. On the machine \
              itself `nightwatt wake|sleep|stay-awake` give them.",
         ),
-        Refusal::Unknown | Refusal::Wrong => {
-            let text =
-                if refusal == Refusal::Wrong { "The password is wrong." } else { "Sign in first." };
-            let mut response = problem(StatusCode::UNAUTHORIZED, text);
-            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            response
-        }
+        Refusal::Unknown => unauthorized("Sign in first."),
+        Refusal::Wrong => unauthorized("The password is wrong."),
         Refusal::Wait(time) => {
             let seconds = time.as_secs() + u64::from(time.subsec_nanos() > 0);
             let text = format!("Too many wrong passwords: try again in {seconds} s.");
@@ -262,6 +264,22 @@ fn refused(refusal: Refusal) -> Answer {
             response
         }
     }
+}
+
+/// To a report of changes without the right token.
+fn no_token(is_shown: bool) -> Answer {
+    let text = if is_shown {
+        "This is not the token of `token_file`: its first line is the token."
+    } else {
+        "The token of `token_file` is missing: send `Authorization: Bearer TOKEN`."
+    };
+    unauthorized(text)
+}
+
+fn unauthorized(text: &str) -> Answer {
+    let mut response = problem(StatusCode::UNAUTHORIZED, text);
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
 }
 
 /// The requested days of history; there may be fewer.

@@ -173,6 +173,18 @@ impl MirrorConfig {
         }
     }
 
+    /// Limits what the caches give: no lifetime that the server has not named is longer than `max_age`.
+    pub(super) fn limit(&self, rules: &mut Rules) {
+        let longest = self.max_age;
+        rules.grace_while_asleep = rules.grace_while_asleep.min(longest);
+        for lifetime in [&mut rules.default_ttl, &mut rules.negative_ttl].into_iter().flatten() {
+            *lifetime = longest.min(*lifetime);
+        }
+        if let Some(heuristic) = &mut rules.heuristic {
+            heuristic.longest = heuristic.longest.min(longest);
+        }
+    }
+
     /// Number of addresses that are remembered.
     fn known(&self) -> usize {
         self.pages.saturating_mul(KNOWN_PER_PAGE)
@@ -300,6 +312,29 @@ mod tests {
         let rules = config.plan_rules(&Rules::default());
         assert_eq!((rules.limits.pages, rules.traps.queries_per_path), (10, 300));
         assert_eq!(config.bounds().entries, rules.limits.known, "errors are stored too");
+    }
+
+    #[test]
+    fn no_lifetime_that_is_assumed_is_longer_than_max_age() {
+        let rules = |text: &str| {
+            let config = parsed(&format!("kind = \"pages\"\n{text}")).unwrap();
+            config.site[0].cache_rules(&config.scenario)
+        };
+        let caches = "cache = { ttl = \"10m\", negative_ttl = \"5m\", heuristic_longest = \"2h\" }";
+        let short = rules(&format!("mirror.max_age = \"70s\"\n{caches}"));
+        let most = Duration::from_secs(70);
+        assert_eq!((short.default_ttl, short.negative_ttl), (Some(most), Some(most)));
+        assert_eq!((short.heuristic.unwrap().longest, short.grace_while_asleep), (most, most));
+        // Without a mirror, and where they are shorter, they stay as they are.
+        for text in ["mirror.max_age = \"1d\"", "mirror = { enabled = false, max_age = \"70s\" }"] {
+            let it = rules(&format!("{text}\n{caches}"));
+            let minutes = Duration::from_mins;
+            assert_eq!((it.default_ttl, it.negative_ttl), (Some(minutes(10)), Some(minutes(5))));
+            assert_eq!(it.heuristic.unwrap().longest, Duration::from_hours(2));
+        }
+        let guesses = "cache = { ttl = \"0\", heuristic_percent = 0 }";
+        let none = rules(&format!("mirror.max_age = \"70s\"\n{guesses}"));
+        assert_eq!((none.default_ttl, none.negative_ttl, none.heuristic), (None, None, None));
     }
 
     #[test]

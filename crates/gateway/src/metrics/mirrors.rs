@@ -17,7 +17,7 @@ struct MirrorGauge {
 const GAUGES: [MirrorGauge; 6] = [
     MirrorGauge {
         name: "nightwatt_mirror_pages",
-        help: "Answers in the mirror of the site.",
+        help: "Pages and files in the mirror of the site, without errors and redirects.",
         value: |it| it.pages as f64,
     },
     MirrorGauge {

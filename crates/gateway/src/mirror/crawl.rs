@@ -366,7 +366,7 @@ impl Keeper<'_> {
             let since = *waits_since.get_or_insert_with(|| clock.now().mono);
             let longest = schedule::longest(&open.plan(), self.how_awake().is_alone);
             clock.sleep(longest.saturating_sub(clock.now().mono.since(since))).await;
-            pass.stop();
+            pass.give_up();
             std::future::pending::<()>().await;
         };
         let report = tokio::select! {
@@ -394,7 +394,17 @@ impl Keeper<'_> {
 
     /// Checks one path that clients were told does not exist.
     async fn sample(&self, open: &Arc<OpenMirror>, exchange: &Arc<Exchange>) {
-        Pass::new(self.serving, self.site, open, Arc::clone(exchange)).sample().await;
+        let pass = Pass::new(self.serving, self.site, open, Arc::clone(exchange));
+        let longest = schedule::longest(&open.plan(), false);
+        let in_time = async {
+            self.sleep_waits().await;
+            self.serving.clock.sleep(longest).await;
+        };
+        tokio::select! {
+            biased;
+            () = pass.sample() => {}
+            () = in_time => {}
+        }
     }
 
     /// The server is not awake any more: writes what a pass has fetched so far.

@@ -26,6 +26,17 @@ use crate::store::Requester;
 /// Time limit of a request: the server's sleep waits for it.
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// The server cannot be reached, or broke off.
+    Failed,
+    /// It took too long.
+    TimedOut,
+    /// The pass was given up first.
+    GivenUp,
+}
+
 /// Sends requests to the server of a site.
 #[derive(Clone, Copy)]
 pub(super) struct Fetcher<'a> {
@@ -39,13 +50,13 @@ pub(super) struct Fetcher<'a> {
 }
 
 impl Fetcher<'_> {
-    /// Requests an address with these fields; returns nothing if no answer came. `unshared`: on a new connection.
+    /// Requests an address with these fields. `unshared`: on a new connection.
     pub(super) async fn fetch(
         &self,
         address: &Address,
         fields: HeaderMap,
         unshared: bool,
-    ) -> Option<Answer> {
+    ) -> Result<Answer, NoAnswer> {
         let (serving, base) = (self.serving, self.base);
         let (secure, authority) = (base.secure, base.authority.as_str());
         let target = OwnTarget { secure, authority, target: address.as_str() };
@@ -53,7 +64,7 @@ impl Fetcher<'_> {
             fields.iter().map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
         let requested = serving.timestamp();
         let Some(request) = OwnRequest::at(&target, sent, serving.clock.now()) else {
-            return Some(cannot_be_requested(fields, Times::at(requested)));
+            return Ok(cannot_be_requested(fields, Times::at(requested)));
         };
         let forwarding = Forwarding {
             serving,
@@ -80,7 +91,8 @@ impl Fetcher<'_> {
             let (status, headers) = (head.status, head.headers);
             Some(Answer { asked: fields, status, headers, body, ended, times })
         };
-        Box::pin(serving.clock.timeout(LONGEST, asking)).await.ok().flatten()
+        let answer = Box::pin(serving.clock.timeout(LONGEST, asking)).await;
+        answer.map_err(|_| NoAnswer::TimedOut)?.ok_or(NoAnswer::Failed)
     }
 }
 

@@ -230,7 +230,8 @@ impl OpenMirror {
         self.changes() != self.changes_before_pass.load(Ordering::SeqCst)
     }
 
-    /// Removes these pages, to be fetched again; returns their number; blocks.
+    /// Removes these pages, to be fetched again; returns their number; blocks. The files of their bodies are left:
+    /// there may be thousands, and programs that report changes do not wait for long.
     pub(super) fn purge(
         &self,
         is_meant: impl Fn(&Address) -> bool,
@@ -246,8 +247,16 @@ impl OpenMirror {
             plan.lost(&meant);
             plan.retry(&is_meant);
         }
-        self.apply(meant.iter().cloned().map(Change::Remove).collect(), now)?;
-        Ok(meant.len())
+        let purged = meant.len();
+        if purged > 0 {
+            self.store.remove(meant).inspect_err(|_| self.agree())?;
+        }
+        Ok(purged)
+    }
+
+    /// Number of mirrored answers whose path and query are meant.
+    pub(super) fn count(&self, is_meant: impl Fn(&str) -> bool) -> usize {
+        self.store.current().iter().filter(|it| is_meant(it.address.as_str())).count()
     }
 
     /// Pages with this prefix may have changed; blocks.

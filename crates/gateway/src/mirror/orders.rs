@@ -35,8 +35,13 @@ pub enum MirrorOrder {
 pub enum MirrorReply {
     /// To `status`.
     Status(Vec<MirrorStatus>),
-    /// To `refresh` and `fetch`.
+    /// To `fetch`, and to `refresh` while a mirror is not open.
     Done,
+    /// To `refresh`.
+    Outdated {
+        /// Number of mirrored pages that are to be confirmed.
+        pages: usize,
+    },
     /// To `explain`.
     Explained(Explained),
 }
@@ -55,13 +60,13 @@ pub(crate) async fn obey(
             let places = if places.is_empty() { &all } else { places.as_slice() };
             let places: Result<Vec<Address>, String> =
                 places.iter().map(|it| address(it)).collect();
-            let places = places?;
+            let places: Arc<[String]> = places?.iter().map(Address::to_string).collect();
+            let mut pages = Some(0);
             for mirror in mirrors {
-                for place in &places {
-                    mirror.outdate(place.to_string()).await;
-                }
+                let outdated = mirror.outdate(Arc::clone(&places)).await;
+                pages = pages.zip(outdated).map(|(all, pages)| all + pages);
             }
-            Ok(MirrorReply::Done)
+            Ok(pages.map_or(MirrorReply::Done, |pages| MirrorReply::Outdated { pages }))
         }
         MirrorOrder::Fetch => {
             for mirror in mirrors {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 use nightwatt_clock::Clock;
@@ -14,11 +15,14 @@ use nightwatt_mirror::pure::plan::{Next, Order, PassReport};
 use nightwatt_mirror::store::StoreError;
 use tokio::sync::Notify;
 
-use super::fetch::Fetcher;
+use super::fetch::{Fetcher, NoAnswer};
 use super::open::OpenMirror;
 use crate::exchange::Exchange;
 use crate::serving::Serving;
 use crate::store;
+
+/// A request that was under way for so long when the pass was given up is not sent again before the next whole pass.
+const SLOW: Duration = Duration::from_secs(5);
 
 /// A pass that is under way.
 pub(super) struct Pass<'a> {
@@ -28,6 +32,8 @@ pub(super) struct Pass<'a> {
     exchange: Arc<Exchange>,
     /// No further requests are begun.
     is_stopped: AtomicBool,
+    /// Those that are under way are given up.
+    is_given_up: AtomicBool,
     /// Notified when an answer has come, and when the pass is stopped.
     news: Notify,
     report: Mutex<Option<PassReport>>,
@@ -41,8 +47,16 @@ impl<'a> Pass<'a> {
         open: &'a Arc<OpenMirror>,
         exchange: Arc<Exchange>,
     ) -> Self {
-        let (is_stopped, news, report) = (AtomicBool::new(false), Notify::new(), Mutex::default());
-        Self { serving, site, open, exchange, is_stopped, news, report }
+        Self {
+            serving,
+            site,
+            open,
+            exchange,
+            is_stopped: AtomicBool::new(false),
+            is_given_up: AtomicBool::new(false),
+            news: Notify::new(),
+            report: Mutex::default(),
+        }
     }
 
     /// Carries out the plan's orders, until the pass is over or stopped. Returns the report if it is over.
@@ -56,6 +70,24 @@ impl<'a> Pass<'a> {
     pub(super) fn stop(&self) {
         self.is_stopped.store(true, Ordering::Relaxed);
         self.news.notify_waiters();
+    }
+
+    /// Begins no further requests, and gives up those that are under way.
+    pub(super) fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::Relaxed);
+        self.stop();
+    }
+
+    /// Returns when the pass is given up.
+    async fn given_up(&self) {
+        loop {
+            let mut news = std::pin::pin!(self.news.notified());
+            news.as_mut().enable();
+            if self.is_given_up.load(Ordering::Relaxed) {
+                return;
+            }
+            news.await;
+        }
     }
 
     async fn work(&self) {
@@ -89,16 +121,22 @@ impl<'a> Pass<'a> {
         let fields = order.fields(before.as_deref(), self.open.plan().rules());
         let underway = Underway::new(self, order, before);
         let unshared = underway.order.first.is_some();
-        let answer = self.fetcher().fetch(&underway.order.address, fields, unshared).await;
-        if let Some(answer) = answer {
-            let now = self.serving.timestamp();
-            let taken = tokio::task::spawn_blocking(move || underway.take(&answer, now)).await;
-            // Fails only if the runtime is ending.
-            if let Ok(taken) = taken {
-                self.taken(taken).await;
+        let (fetcher, begun) = (self.fetcher(), self.serving.clock.now().mono);
+        let answer = tokio::select! {
+            biased;
+            answer = fetcher.fetch(&underway.order.address, fields, unshared) => answer,
+            () = self.given_up() => Err(NoAnswer::GivenUp),
+        };
+        match answer {
+            Ok(answer) => {
+                let now = self.serving.timestamp();
+                let taken = tokio::task::spawn_blocking(move || underway.take(&answer, now)).await;
+                // Fails only if the runtime is ending.
+                if let Ok(taken) = taken {
+                    self.taken(taken).await;
+                }
             }
-        } else {
-            drop(underway);
+            Err(why) => underway.unanswered(why, self.serving.clock.now().mono.since(begun)),
         }
         self.news.notify_waiters();
     }
@@ -140,7 +178,7 @@ impl<'a> Pass<'a> {
         }
         let _debt = self.serving.clock.owe();
         let answer = self.fetcher().fetch(&address, HeaderMap::new(), false).await;
-        if let Some(answer) = answer {
+        if let Ok(answer) = answer {
             self.sampled(&address, answer.status).await;
         }
     }
@@ -185,6 +223,18 @@ impl Underway {
         let (open, clock) = (Arc::clone(pass.open), pass.serving.clock.clone());
         let changes = open.changes();
         Self { open, clock, order, before, changes, is_taken: false }
+    }
+
+    /// No answer has come, in this time.
+    fn unanswered(mut self, why: NoAnswer, time: Duration) {
+        self.is_taken = true;
+        let now = store::timestamp(&self.clock);
+        let mut plan = self.open.plan();
+        match why {
+            NoAnswer::Failed => plan.failed(&self.order, now),
+            NoAnswer::GivenUp if time < SLOW => plan.put_back(&self.order),
+            NoAnswer::GivenUp | NoAnswer::TimedOut => plan.timed_out(&self.order, now),
+        }
     }
 
     /// Updates the plan and the store with the answer; blocks.

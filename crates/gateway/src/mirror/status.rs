@@ -6,8 +6,10 @@ use nightwatt_energy::energy::Energy;
 use nightwatt_httpcache::Timestamp;
 use nightwatt_mirror::pure::address::{Address, Outside};
 use nightwatt_mirror::pure::complete::NotComplete;
+use nightwatt_mirror::pure::entry::Entry;
 use nightwatt_mirror::pure::own_use::OwnUse;
 use nightwatt_mirror::pure::plan::{Page, PageState};
+use nightwatt_mirror::pure::reason::Reason;
 use nightwatt_mirror::pure::refused_addresses::{Origin, refusal};
 use nightwatt_mirror::pure::represent::NotGiven;
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,9 @@ use serde::{Deserialize, Serialize};
 use super::Mirror;
 use super::open::OpenMirror;
 use crate::status::MirrorStatus;
+
+/// About an address that is not mirrored yet.
+const LATER: &str = "it is fetched the next time that the server is awake";
 
 /// What is known about one address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,6 +50,8 @@ impl Mirror {
             site: self.site.to_string(),
             url: None,
             pages: 0,
+            errors: 0,
+            redirects: 0,
             bytes: 0,
             max_bytes: self.bounds.bytes,
             oldest_s: None,
@@ -62,7 +69,8 @@ impl Mirror {
         };
         let Some(open) = self.opened() else { return empty };
         let ago = |at: Timestamp| now.since(at).as_secs_f64();
-        let (pages, bytes) = (open.store.current().len(), open.store.bytes());
+        let MirrorCounts { pages, errors, redirects } = MirrorCounts::of(&open);
+        let bytes = open.store.bytes();
         let (coverage, own) = (open.coverage().clone(), *open.own_use());
         let plan = open.plan();
         let reasons = plan.reasons().into_iter();
@@ -71,6 +79,8 @@ impl Mirror {
         MirrorStatus {
             url: Some(open.base.url()),
             pages,
+            errors,
+            redirects,
             bytes,
             oldest_s: plan.pages().filter_map(|(_, page)| page.confirmed()).min().map(ago),
             due: plan.due_before_sleep(now),
@@ -113,14 +123,42 @@ impl Mirror {
     }
 }
 
-/// Whether browsers get what is mirrored.
-fn in_words(given: Option<Result<(), NotGiven>>) -> &'static str {
+/// Numbers of mirrored answers.
+#[derive(Debug, Default)]
+struct MirrorCounts {
+    pages: usize,
+    errors: usize,
+    redirects: usize,
+}
+
+impl MirrorCounts {
+    fn of(open: &OpenMirror) -> Self {
+        let mut counts = Self::default();
+        for entry in open.store.current().iter() {
+            let status = entry.status();
+            let count = match () {
+                () if status.is_client_error() => &mut counts.errors,
+                () if status.is_redirection() => &mut counts.redirects,
+                () => &mut counts.pages,
+            };
+            *count += 1;
+        }
+        counts
+    }
+}
+
+/// What browsers get of what is mirrored.
+fn in_words(entry: &Entry, given: Result<(), NotGiven>) -> &'static str {
     match given {
-        None | Some(Ok(())) => "it is mirrored",
-        Some(Err(NotGiven::Variant)) => {
+        Err(NotGiven::Variant) => {
             "the server answers browsers in another way (Vary): they do not get the copy"
         }
-        Some(Err(_)) => "its lifetime is over, and its server does not permit giving it for longer",
+        Err(_) => "its lifetime is over, and its server does not permit giving it for longer",
+        Ok(()) if entry.status().is_client_error() => {
+            "there is no such page: the mirror gives the error with which the server has answered"
+        }
+        Ok(()) if entry.status().is_redirection() => "it is mirrored, as a redirect",
+        Ok(()) => "it is mirrored",
     }
 }
 
@@ -142,14 +180,19 @@ fn explain(
     };
     let is_too_old = entry.is_some_and(|it| rules.refresh.is_too_old(it.confirmed(), now));
     let is_doubtful = page.is_some_and(Page::is_doubtful);
+    let mirrored = entry.zip(given).map(|(entry, given)| in_words(entry, given));
+    let took_too_long = page.is_some_and(Page::took_too_long);
     let why = match (page.map(|page| page.state), reason) {
         (_, Some(reason)) => reason.text(),
+        (Some(PageState::Kept { .. }), _) if took_too_long && (is_doubtful || is_too_old) => {
+            Reason::TimedOut.text()
+        }
         (Some(PageState::Kept { .. }), _) if is_doubtful => {
             "it may have changed: it is confirmed before the server sleeps"
         }
         (Some(PageState::Kept { .. }), _) if is_too_old => "it is older than `max_age`",
-        (Some(PageState::Kept { .. }), _) if given.is_some() => in_words(given),
-        (Some(_), _) => "it is fetched the next time that the server is awake",
+        (Some(PageState::Kept { .. }), _) => mirrored.unwrap_or(LATER),
+        (Some(_), _) => LATER,
         (None, None) => "no page that was read links to it",
     };
     Explained {

@@ -12,13 +12,19 @@ pub struct MirrorStatus {
     pub site: String,
     /// Scheme and host of the pages; `None` while the copy is not open.
     pub url: Option<String>,
-    /// Number of mirrored answers.
+    /// Number of mirrored pages and files.
     pub pages: usize,
+    /// Number of mirrored errors: addresses at which there is nothing.
+    #[serde(default)]
+    pub errors: usize,
+    /// Number of mirrored redirects.
+    #[serde(default)]
+    pub redirects: usize,
     /// Bytes of their bodies on the disk.
     pub bytes: u64,
     /// Their limit.
     pub max_bytes: u64,
-    /// Seconds since the oldest answer was confirmed.
+    /// Seconds since the oldest answer was confirmed, errors and redirects included.
     pub oldest_s: Option<f64>,
     /// Number of pages to confirm before the server sleeps.
     pub due: usize,

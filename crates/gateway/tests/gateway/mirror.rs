@@ -352,7 +352,7 @@ fn a_pass_does_not_keep_the_server_awake_for_longer_than_the_extension() {
     });
     slow.play(async |stage| {
         stage.origin.script(site);
-        // It may sleep at 60, and waits until 80; a request that was begun is brought to its end.
+        // It may sleep at 60, and waits until 80.
         stage.at(79).await;
         assert_eq!(stage.state(), "awake");
         stage.at(90).await;
@@ -442,7 +442,8 @@ fn the_operator_sees_what_is_mirrored_and_why_not_and_has_it_confirmed() {
             assert_eq!(it.is_mirrored, address == "/page/6.html");
         }
         let places = vec!["/page/7".to_owned()];
-        assert_eq!(order(stage, MirrorOrder::Refresh { places }).await, MirrorReply::Done);
+        let outdated = order(stage, MirrorOrder::Refresh { places }).await;
+        assert_eq!(outdated, MirrorReply::Outdated { pages: 1 + 10 }, "7, and 70 to 79");
         assert_eq!(stage.ask(get("/page/8.html")).await.how(), (200, "mirror"));
         assert_eq!(stage.ask(get("/page/7.html")).await.how(), (200, "held"));
         stage.pass(secs(120)).await;
@@ -504,14 +505,19 @@ fn a_program_with_the_token_reports_changes_and_may_do_nothing_else() {
             ask.field("Authorization", &format!("Bearer {token}"))
         };
         for (path, token, status) in [
-            ("changed", "let-me-in", 403),
+            ("changed", "let-me-in", 401),
             ("wake", "let-me-tell-you", 403),
             ("changed?paths=/page/3.html", "let-me-tell-you", 400),
             ("changed?path=/page/3.html&path=%2Fpage%2F4.html", "let-me-tell-you", 200),
         ] {
             let got = stage.ask_admin(report(path, token)).await;
             assert_eq!(got.status, status, "{path} {token}: {}", got.text());
+            let is_about_token = got.text().contains("`token_file`");
+            assert_eq!(is_about_token, status == 401, "{path} {token}: {}", got.text());
         }
+        let without = stage.ask_admin(post("/api/v1/sites/blog/changed", "")).await;
+        assert_eq!(without.status, 401, "{}", without.text());
+        assert!(without.text().contains("Bearer TOKEN"), "{}", without.text());
         stage.pass(secs(120)).await;
         assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (1, 2)));
         let asked = stage.origin.seen().into_iter().filter(|it| it.target == "/page/4.html");

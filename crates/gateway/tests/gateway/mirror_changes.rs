@@ -1,7 +1,7 @@
 //! Content changes while the mirror looks at it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use nightwatt_gateway::control::{Order, Reply};
@@ -9,7 +9,7 @@ use nightwatt_gateway::mirror::orders::MirrorOrder;
 
 use crate::client::{Client, get, post};
 use crate::mirror::{html, mirrored, order, reported};
-use crate::origin::status;
+use crate::origin::{Act, status};
 use crate::stage::{Setup, Stage, awake, secs};
 
 const PAGES: [&str; 2] = ["/", "/page/1.html"];
@@ -106,6 +106,50 @@ fn changes_without_end_keep_no_server_awake() {
         assert!((usual + EXTENSION / 2..=most).contains(&longer), "{usual} s, then {longer} s");
         // What was not confirmed is not given.
         assert_eq!(stage.ask(get("/")).await.how(), (200, "held"));
+    });
+}
+
+/// A chain of three pages: the last one is fetched when nothing else is left.
+fn chained(target: &str) -> Vec<Act> {
+    let says = match target {
+        "/" => html("<a href=/a>a</a>"),
+        "/a" => html("<a href=/slow>s</a>"),
+        "/slow" => html("at last"),
+        _ => status(404, "no"),
+    };
+    says.acts()
+}
+
+#[test]
+fn a_page_that_does_not_end_holds_up_sleep_once_and_no_longer_than_the_extension() {
+    let setup = mirrored(awake(), |mirror| mirror.extension = secs(10));
+    setup.play(async |stage| {
+        let is_slow = Arc::new(AtomicBool::new(false));
+        let slow = Arc::clone(&is_slow);
+        stage.origin.script(move |seen| {
+            let mut acts = chained(&seen.target);
+            if seen.target == "/slow" && slow.load(Ordering::SeqCst) {
+                // A little longer than sleep waits: the server knows nothing of a request that was given up, and
+                // keeps time going.
+                acts.insert(1, Act::Take(secs(12)));
+            }
+            acts
+        });
+        stage.at(120).await;
+        assert_eq!((stage.state().as_str(), stage.commands()), ("asleep", (0, 1)));
+        let usual = seconds_awake(stage, async |_| {}).await;
+        is_slow.store(true, Ordering::SeqCst);
+        changed(stage).await;
+        let longer = seconds_awake(stage, async |_| {}).await;
+        assert!((usual + 5..=usual + 14).contains(&longer), "{usual} s, then {longer} s");
+        stage.pass(secs(120)).await;
+        let again = seconds_awake(stage, async |_| {}).await;
+        assert!(again <= usual + 2, "{usual} s, then {again} s");
+        let asked = stage.origin.lines().into_iter().filter(|it| it == "GET /slow").count();
+        assert_eq!(asked, 2, "by the first pass, and once after the change");
+        is_slow.store(false, Ordering::SeqCst);
+        assert_eq!(stage.ask(get("/a")).await.how(), (200, "mirror"));
+        assert_eq!(stage.ask(get("/slow")).await.how(), (200, "held"), "it was not confirmed");
     });
 }
 

@@ -104,6 +104,74 @@ fn a_page_that_browsers_do_not_get_is_not_called_mirrored() {
 }
 
 #[test]
+fn errors_and_redirects_are_no_pages_and_are_called_by_their_names() {
+    mirrored(awake(), |_| {}).play(async |stage| {
+        stage.origin.script(|seen| match seen.target.as_str() {
+            "/" => html("<a href=/old>o</a><a href=/gone>g</a><a href=/closed>c</a>").acts(),
+            "/old" => status(301, "").field("Location", "/new").acts(),
+            "/new" => html("new").acts(),
+            "/closed" => status(403, "no").acts(),
+            _ => status(404, "no").acts(),
+        });
+        stage.at(120).await;
+        assert_eq!(stage.state(), "asleep");
+        let it = stage.running_status().sites[0].mirror.clone().unwrap();
+        // Nothing is at `/gone`, `/favicon.ico`, `/robots.txt` and `/sitemap.xml`.
+        assert_eq!((it.pages, it.redirects, it.errors), (2, 1, 4), "{it:?}");
+        for (address, is_mirrored, words) in [
+            ("/new", true, "it is mirrored"),
+            ("/old", true, "redirect"),
+            ("/gone", true, "no such page"),
+            ("/closed", false, "403"),
+        ] {
+            let it = explained(stage, address).await;
+            assert_eq!(it.is_mirrored, is_mirrored, "{it:?}");
+            assert!(it.why.contains(words), "{it:?}");
+        }
+        let refresh = |places: &[&str]| MirrorOrder::Refresh {
+            places: places.iter().map(|it| (*it).to_owned()).collect(),
+        };
+        for (places, pages) in [
+            (&["/nonexistent"][..], 0),
+            (&["/new", "/ne"][..], 1),
+            (&["/old", "/gone"][..], 2),
+            (&[][..], 7),
+        ] {
+            let outdated = order(stage, refresh(places)).await;
+            assert_eq!(outdated, MirrorReply::Outdated { pages }, "{places:?}");
+        }
+    });
+}
+
+#[test]
+fn no_answer_is_older_than_a_max_age_that_is_shorter_than_ttl() {
+    let setup = mirrored(awake(), |mirror| mirror.max_age = secs(70));
+    setup.site(|site| site.cache.ttl = Some(secs(600))).play(async |stage| {
+        stage.origin.script(site);
+        stage.at(120).await;
+        for _ in 0..30 {
+            let got = stage.ask(get("/page/1.html")).await;
+            let age = got.field("age").map_or(0, |age| age.parse::<u64>().unwrap());
+            assert!(got.status == 200 && age <= 70, "{:?}: {age} s old", got.how());
+            stage.pass(secs(7)).await;
+        }
+    });
+}
+
+#[test]
+fn the_files_of_what_was_purged_go_after_the_answer() {
+    mirrored(awake(), |_| {}).play(async |stage| {
+        crawled(stage).await;
+        let bytes = |stage: &Stage| stage.running_status().sites[0].mirror.clone().unwrap().bytes;
+        assert!(bytes(stage) > 0);
+        let purge = Order::Purge { site: None, places: Vec::new(), prefix: false, all: true };
+        assert!(matches!(stage.order(purge).await, Reply::Purged(count) if count > 120));
+        stage.pass(secs(5)).await;
+        assert_eq!((bytes(stage), stage.state().as_str()), (0, "asleep"));
+    });
+}
+
+#[test]
 fn a_page_that_could_not_be_mirrored_is_tried_again_after_a_purge() {
     mirrored(awake(), |_| {}).play(async |stage| {
         let is_fixed = Arc::new(AtomicBool::new(false));

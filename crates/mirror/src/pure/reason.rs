@@ -76,7 +76,8 @@ reasons! {
     Private, "private", ByAnswer,
         "the server says private; `override` allows mirroring paths that are not";
     Status, "status", ByAnswer, "the server answers with a status that is not mirrored";
-    Refused, "refused", ByAnswer, "the server wants a log-in";
+    Refused, "refused", ByAnswer,
+        "the server closes the page: it answers 401 or 403, or redirects to a log-in";
     Differs, "differs", ByAnswer, "two fetches returned different bodies";
     Nonce, "nonce", ByAnswer,
         "the page has a nonce of a Content-Security-Policy, which must be new each time";
@@ -92,6 +93,8 @@ reasons! {
     Torn, "torn", ByFailure, "the answer ended before its end";
     NotStorable, "not-storable", ByAnswer, "the rules of HTTP caching forbid storing the answer";
     ServerError, "server-error", ByFailure, "the server reports an error of its own";
+    TimedOut, "timed-out", ByFailure,
+        "the server did not send the whole answer in time; the next whole pass requests it again";
     Unreachable, "unreachable", ByFailure, "the server did not answer";
 }
 
@@ -187,6 +190,7 @@ mod tests {
         assert!(Reason::NoStore.deletes() && Reason::Refused.deletes());
         assert!(!Reason::ServerError.deletes() && !Reason::Torn.deletes());
         assert!(!Reason::Unreachable.deletes() && !Reason::StoreFull.deletes());
+        assert!(!Reason::TimedOut.deletes() && Reason::TimedOut.hides_links());
         assert!(Reason::Refused.closes() && Reason::Private.closes());
         assert!(!Reason::Nonce.closes() && !Reason::Unreachable.closes());
     }

@@ -1,5 +1,7 @@
 //! Mirrored answers as clients get them: in which coding, whole or in part, or as 304.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, ACCEPT_RANGES, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
@@ -17,8 +19,8 @@ use super::negotiate::Accepted;
 use super::refresh::RefreshRules;
 use crate::coding::{Coding, Effort, pack, unpack};
 
-/// What browsers may do with an answer whose server says nothing: else they would guess, for days.
-const SILENT: HeaderValue = HeaderValue::from_static("max-age=60");
+/// How many seconds browsers may keep an answer whose server says nothing: else they would guess, for days.
+const KEPT_BY_BROWSERS: u64 = 60;
 
 /// A body as it lies in the store.
 #[derive(Clone, Debug)]
@@ -224,7 +226,7 @@ impl Form {
         }
         let is_silent = ![CACHE_CONTROL, EXPIRES, PRAGMA].iter().any(|it| sent.contains_key(it));
         if is_silent {
-            headers.insert(CACHE_CONTROL, SILENT);
+            headers.insert(CACHE_CONTROL, silent(stored.age(question.now)));
         }
         if coding != Coding::Identity {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.token()));
@@ -241,6 +243,13 @@ impl Form {
         }
         Some(Self { coding, headers, is_ranged })
     }
+}
+
+/// What browsers may do with an answer whose server says nothing. They subtract its age (RFC 9111, 4.2).
+fn silent(age: Duration) -> HeaderValue {
+    let seconds = age.as_secs().saturating_add(KEPT_BY_BROWSERS);
+    HeaderValue::try_from(format!("max-age={seconds}"))
+        .unwrap_or_else(|_| HeaderValue::from_static("no-cache"))
 }
 
 /// They are of the bytes that the server sent (RFC 9530).

@@ -193,20 +193,27 @@ impl Blobs {
         Ok(())
     }
 
-    /// Removes the files of bodies that nothing refers to; returns how many.
-    pub(super) fn remove_unused(&mut self) -> usize {
-        let unused = std::mem::take(&mut self.unused);
-        for hash in &unused {
-            // If it cannot be removed, the next start tries again.
-            let _ = std::fs::remove_file(path_of(&self.store, hash));
-            self.drop_known(hash);
-        }
+    /// Removes the files of bodies that nothing refers to, at most so many; returns how many.
+    pub(super) fn remove_unused(&mut self, most: usize) -> usize {
+        let unused: Vec<BodyHash> = self.unused.iter().take(most).copied().collect();
+        // If one cannot be removed, the next start tries again.
+        unused.iter().for_each(|hash| self.forget(hash));
         unused.len()
     }
 
-    /// The same at the start.
+    /// Whether there are bodies that nothing refers to.
+    pub(super) fn has_unused(&self) -> bool {
+        !self.unused.is_empty()
+    }
+
+    /// Whether there is no room for bodies of so many files and bytes.
+    pub(super) fn is_short_of(&self, bodies: usize, bytes: u64, most: u64) -> bool {
+        self.bytes + bytes + bodies as u64 * (BLOCK + HEAD as u64) > most
+    }
+
+    /// Removes all of them, at the start.
     pub(super) fn sweep(&mut self) -> usize {
-        self.remove_unused()
+        self.remove_unused(usize::MAX)
     }
 
     /// Removes a body, even if addresses still refer to it.

@@ -1,6 +1,6 @@
 //! The manifest: which address has which fields and which body, as a log of batches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -48,21 +48,27 @@ pub(super) struct Batch {
     /// These go.
     #[serde(default)]
     pub(super) remove: Vec<Address>,
+    /// The addresses of both.
+    #[serde(skip)]
+    changed: HashSet<Address>,
 }
 
 impl Batch {
     /// Of several changes of one address the last counts.
     pub(super) fn put(&mut self, entry: Entry) {
-        self.remove.retain(|address| *address != entry.address);
-        self.put.retain(|other| other.address != entry.address);
+        if !self.changed.insert(entry.address.clone()) {
+            self.remove.retain(|address| *address != entry.address);
+            self.put.retain(|other| other.address != entry.address);
+        }
         self.put.push(entry);
     }
 
     pub(super) fn remove(&mut self, address: Address) {
-        self.put.retain(|other| other.address != address);
-        if !self.remove.contains(&address) {
-            self.remove.push(address);
+        if !self.changed.insert(address.clone()) {
+            self.put.retain(|other| other.address != address);
+            self.remove.retain(|other| *other != address);
         }
+        self.remove.push(address);
     }
 }
 

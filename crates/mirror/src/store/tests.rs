@@ -153,6 +153,51 @@ fn the_bounds_hold_and_what_has_no_room_is_not_there() {
 }
 
 #[test]
+fn files_of_removed_bodies_may_go_later_and_serve_until_then() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, _) = open(dir.path());
+    store.sync_no_bodies();
+    let page = |number: usize| (format!("/{number}"), format!("body {number}"));
+    let puts = (0..300).map(page).map(|(path, body)| put(&path, "text/plain", body.as_bytes()));
+    store.apply(puts.collect()).unwrap();
+    let all: Vec<Address> = (0..300).map(page).map(|(path, _)| at(&path)).collect();
+    store.remove(all).unwrap();
+    assert!(store.current().is_empty());
+    assert_eq!(files(dir.path()).len(), 300, "removals are on the disk before the files go");
+    // What comes back meanwhile has its body already.
+    store.apply(vec![put("/7", "text/plain", b"body 7")]).unwrap();
+    let left = files(dir.path()).len();
+    assert!((1..300).contains(&left), "{left}");
+    while store.remove_unused_bodies() {}
+    assert_eq!((files(dir.path()).len(), store.bytes()), (1, 4096));
+    assert_eq!(body_of(&store, "/7").unwrap(), b"body 7");
+}
+
+#[test]
+fn files_that_were_to_go_later_go_when_their_room_is_needed_and_at_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let bounds = Bounds { bytes: 8 * 4096, entries: 100 };
+    let (store, _) = Store::open(dir.path(), SITE, bounds).unwrap();
+    let filled = |letter: char| -> Vec<Change> {
+        let page = |number: usize| {
+            put(&format!("/{number}"), "text/plain", format!("{letter}{number}").as_bytes())
+        };
+        (0..8).map(page).collect()
+    };
+    let all = || -> Vec<Address> { (0..8).map(|number| at(&format!("/{number}"))).collect() };
+    assert!(store.apply(filled('a')).unwrap().full.is_empty());
+    store.remove(all()).unwrap();
+    assert_eq!(files(dir.path()).len(), 8);
+    assert!(store.apply(filled('b')).unwrap().full.is_empty(), "there is room for all of them");
+    assert_eq!(body_of(&store, "/7").unwrap(), b"b7");
+    store.remove(all()).unwrap();
+    drop(store);
+    let (store, opened) = Store::open(dir.path(), SITE, bounds).unwrap();
+    assert!(opened.garbage == 8 && !opened.dropped_all, "{opened:?}");
+    assert!(store.current().is_empty() && files(dir.path()).is_empty());
+}
+
+#[test]
 fn a_damaged_body_is_never_given() {
     let dir = tempfile::tempdir().unwrap();
     let (store, _) = open(dir.path());

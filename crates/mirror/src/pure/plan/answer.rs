@@ -86,6 +86,25 @@ impl Planner {
         self.refused(&order.address, Reason::Unreachable, false, now);
     }
 
+    /// The whole answer did not come in time. The next whole pass requests it again, and none before.
+    pub fn timed_out(&mut self, order: &Order, now: Timestamp) {
+        if !self.pass.as_mut().is_some_and(|pass| pass.answered(order)) {
+            return;
+        }
+        if order.is_robots {
+            self.robots_failed();
+        }
+        self.refused(&order.address, Reason::TimedOut, false, now);
+        self.pages.timed_out(&order.address);
+    }
+
+    /// The request was given up, since the server is to sleep: it is sent again when the pass goes on.
+    pub fn put_back(&mut self, order: &Order) {
+        if let Some(pass) = &mut self.pass {
+            pass.put_back(order);
+        }
+    }
+
     /// The store has no room for what it was to keep, and has nothing under this address now.
     pub fn store_is_full(&mut self, address: &Address, now: Timestamp) {
         self.note_bound();

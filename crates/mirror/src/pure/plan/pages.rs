@@ -38,6 +38,9 @@ pub struct Page {
     /// When the server last failed to give it.
     #[serde(skip)]
     failed: Option<Timestamp>,
+    /// The last answer took too long: the server's sleep does not wait for another one.
+    #[serde(skip)]
+    timed_out: bool,
     /// It is to be confirmed before the server sleeps, whatever its age.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outdated: bool,
@@ -116,6 +119,11 @@ impl Page {
         self.is_outdated || self.is_listed_as_changed()
     }
 
+    /// Whether the last answer took too long: the next whole pass requests it again.
+    pub fn took_too_long(&self) -> bool {
+        self.timed_out
+    }
+
     /// Whether a pass is to fetch it.
     pub(super) fn is_due(
         &self,
@@ -132,6 +140,7 @@ impl Page {
                 let is_recent = began.since(confirmed) < rules.max_age / 8 && confirmed <= now;
                 self.is_doubtful() || !is_recent
             }
+            (PageState::Kept { .. }, PassKind::Refresh) if self.timed_out => false,
             (PageState::Kept { confirmed_ms, .. }, PassKind::Refresh) => {
                 let confirmed = Timestamp::from_millis(confirmed_ms);
                 let popularity = if self.lists_changes() { 1.0 } else { self.popularity.at(now) };
@@ -265,6 +274,7 @@ impl Pages {
             met: Some(now),
             read: None,
             failed: None,
+            timed_out: false,
             is_outdated: false,
             state,
         };
@@ -289,6 +299,7 @@ impl Pages {
             page.is_outdated = false;
             if page.refused().is_none_or(|it| it.kind() != ReasonKind::ByFailure) {
                 page.failed = None;
+                page.timed_out = false;
             }
             self.fetched += usize::from(counts(page));
         }
@@ -305,6 +316,13 @@ impl Pages {
         let page = self.known.get_mut(address);
         let before = page.and_then(|page| page.failed.replace(now));
         before.is_some_and(|before| before < began)
+    }
+
+    /// Notes that the answer for a page took too long.
+    pub(super) fn timed_out(&mut self, address: &Address) {
+        if let Some(page) = self.known.get_mut(address) {
+            page.timed_out = true;
+        }
     }
 
     /// Notes that the links of a page were read.
@@ -377,7 +395,10 @@ impl Pages {
     /// All that begins so is to be confirmed.
     pub(super) fn outdate(&mut self, prefix: &str) {
         for (address, page) in &mut self.known {
-            page.is_outdated |= page.lists_changes() || address.as_str().starts_with(prefix);
+            let is_meant = address.as_str().starts_with(prefix);
+            page.is_outdated |= page.lists_changes() || is_meant;
+            // What took too long may be quick now.
+            page.timed_out &= !is_meant;
         }
     }
 

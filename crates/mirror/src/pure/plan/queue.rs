@@ -221,6 +221,20 @@ impl Pass {
         self.in_flight.remove(&order.address).is_some()
     }
 
+    /// An order that was sent is not answered before the pass is interrupted: it comes first when the pass goes on.
+    pub(super) fn put_back(&mut self, order: &Order) {
+        if !self.answered(order) {
+            return;
+        }
+        if order.is_robots {
+            self.robots = RobotsState::ToFetch;
+        } else if order.first.is_some() {
+            self.again.push(order.clone());
+        } else {
+            self.push_once_more(order.address.clone());
+        }
+    }
+
     pub(super) fn note_bound(&mut self) {
         self.report.reached_bound = true;
     }

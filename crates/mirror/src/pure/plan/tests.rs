@@ -1,5 +1,6 @@
 mod losses;
 mod rules;
+mod slow;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
