@@ -203,7 +203,8 @@ const LOG_OUTS: &[&str] = &[
 ];
 
 /// What is ended in `/session/end`.
-const SESSIONS: &[&str] = &["session", "sessions", "auth", "sso", "oidc", "login", "account", "user"];
+const SESSIONS: &[&str] =
+    &["session", "sessions", "auth", "sso", "oidc", "login", "account", "user"];
 
 /// Segments that set or change what stands beside them. Unlike those of `SWITCHES`, they are also parts of names
 /// (`tea-set`, `acme-inc`).
