@@ -208,7 +208,9 @@ pub(crate) fn unescaped(text: &str) -> String {
     let mut steps: Vec<&str> = Vec::new();
     for step in path.split('/') {
         match step {
-            ".." => drop(steps.pop()),
+            ".." => {
+                steps.pop();
+            }
             "." | "" => {}
             step => steps.push(step),
         }

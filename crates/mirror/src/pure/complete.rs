@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(completeness.refuted_by().len(), 64);
         hidden.iter().for_each(|address| completeness.knows(address));
         completeness.pass_ended(GOOD);
-        assert_eq!(completeness.refuted_by(), []);
+        assert!(completeness.refuted_by().is_empty());
         assert_eq!(completeness.not_complete(), Some(NotComplete::Refuted));
         let restored = |completeness: &Completeness, wanted: bool| {
             let mut after = Completeness::new(wanted);
