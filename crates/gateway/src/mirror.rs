@@ -78,6 +78,8 @@ pub(crate) struct AnsweredRequest<'a> {
     pub(crate) status: StatusCode,
     /// The fields of the answer.
     pub(crate) headers: &'a HeaderMap,
+    /// The server has given it for this request.
+    pub(crate) is_from_server: bool,
 }
 
 /// The mirror of one site. It is empty until [`crawl::run`] has opened the copy on the disk.
@@ -244,7 +246,8 @@ impl Mirror {
 
     /// Learns from an answer of the server or of a cache: the page may be worth mirroring, or is more popular now.
     pub(crate) fn learn(&self, answered: &AnsweredRequest<'_>) {
-        let AnsweredRequest { request, client, sender, is_human, status, headers } = answered;
+        let AnsweredRequest { request, client, sender, is_human, status, headers, is_from_server } =
+            answered;
         let is_plain = *request.method == Method::GET && sender.is_anonymous();
         let Some(open) = self.opened().filter(|it| is_plain && it.base.is_of(request.authority))
         else {
@@ -254,6 +257,9 @@ impl Mirror {
             self.count(&open, request.path_and_query, 1);
         }
         let Some(address) = Address::new(request.path_and_query) else { return };
+        if *is_from_server && status.is_success() {
+            self.found_by_client(&open, &address);
+        }
         // Clients do not wait for a pass that uses the plan: popularity may be inexact.
         let Some(mut plan) = open.try_plan() else { return };
         let now = self.now();
@@ -265,6 +271,16 @@ impl Mirror {
         };
         let is_good = plan.page(&address).is_some() || is_good();
         plan.requested(&address, *client, is_good, now);
+    }
+
+    /// The server has given a client a page. Should the mirror remember that nothing is there, that is confirmed before
+    /// the server sleeps.
+    fn found_by_client(&self, open: &OpenMirror, address: &Address) {
+        let is_gone = |status: u16| matches!(status, 404 | 410);
+        let is_denied = open.store.current().find(address).is_some_and(|it| is_gone(it.status));
+        if is_denied && open.plan().found_by_client(address) {
+            self.news.notify_waiters();
+        }
     }
 
     /// Counts requests of people for an address, and whether the mirror has it for browsers.

@@ -3,7 +3,8 @@
 //! Servers at home do act upon a `GET`: `/reboot`, `/items/5/approve`, `/light/on`. Words decide, and only for
 //! paths that a program answers:
 //!
-//! * A file that web servers send as it is does nothing, whatever its name.
+//! * A file that web servers send as it is does nothing, whatever its name. But a page that logs out may be one
+//!   (`/logout.html`, below `/index.php/` for one).
 //! * Below a folder of articles (`/docs/`, `/blog/`, `/2026/`) a word is what the article is about, unless a number
 //!   stands before it (`/articles/5/publish`) or it is written as programs write names (`deletePost`, `delete_page`).
 //! * A segment of four words or more is the title of an article.
@@ -106,6 +107,51 @@ const VERBS: &[&str] = &[
     "regenerate",
     "refund",
     "execute",
+    // In German and French, with and without what stands above letters.
+    "loeschen",
+    "löschen",
+    "entfernen",
+    "bearbeiten",
+    "aktivieren",
+    "deaktivieren",
+    "freigeben",
+    "sperren",
+    "entsperren",
+    "abstimmen",
+    "stornieren",
+    "kuendigen",
+    "kündigen",
+    "bestaetigen",
+    "bestätigen",
+    "zuruecksetzen",
+    "zurücksetzen",
+    "abbestellen",
+    "einschalten",
+    "ausschalten",
+    "umschalten",
+    "neustarten",
+    "herunterfahren",
+    "supprimer",
+    "effacer",
+    "retirer",
+    "annuler",
+    "valider",
+    "confirmer",
+    "publier",
+    "activer",
+    "desactiver",
+    "désactiver",
+    "reinitialiser",
+    "réinitialiser",
+    "redemarrer",
+    "redémarrer",
+    "eteindre",
+    "éteindre",
+    "allumer",
+    "desabonner",
+    "désabonner",
+    "desinscrire",
+    "désinscrire",
 ];
 
 /// Segments that do something as a whole, without what separates their words.
@@ -137,9 +183,32 @@ const COMMANDS: &[&str] = &[
     "thumbsup",
     "thumbsdown",
     "addtocart",
-    "logout",
-    "signout",
 ];
+
+/// Segments that log out, without what separates their words: as files too, since such pages act upon being opened.
+const LOG_OUTS: &[&str] = &[
+    "logout",
+    "logoff",
+    "logmeout",
+    "signout",
+    "signoff",
+    "signmeout",
+    "endsession",
+    "abmelden",
+    "ausloggen",
+    "deconnexion",
+    "déconnexion",
+    "deconnecter",
+    "déconnecter",
+];
+
+/// What is ended in `/session/end`.
+const SESSIONS: &[&str] =
+    &["session", "sessions", "auth", "sso", "oidc", "login", "account", "user"];
+
+/// Segments that set or change what stands beside them. Unlike those of `SWITCHES`, they are also parts of names
+/// (`tea-set`, `acme-inc`).
+const SETTERS: &[&str] = &["set", "inc", "increment", "decrement"];
 
 /// Segments that do something to what stands beside them, and are pages alone: `/door/open`, `/start/job`. The same as
 /// the first or the last of two words: `/light-on`, `/openDoor`.
@@ -184,17 +253,52 @@ const THINGS: &[&str] = &[
     "merge",
     "add",
     "spam",
+    "gpio",
+    "relay",
 ];
+
+/// Names of parameters that do something, whatever their value is, if they have one: `?turn=on`, `?act=del`.
+const ACTING_PARAMETERS: &[&str] = &[
+    "act",
+    "cmnd",
+    "del",
+    "turn",
+    "on",
+    "off",
+    "set",
+    "switchcmd",
+    "rollback",
+    "led",
+    "relay",
+    "gpio",
+    "loeschen",
+    "löschen",
+    "entfernen",
+    "supprimer",
+];
+
+/// Last segments of paths that do something if a query says what: `/set?led=1`, `/poll?answer=2`.
+const ACTING_WITH_QUERY: &[&str] = &["set", "poll", "umfrage", "sondage"];
+
+/// Parameters with which those only show another page, or the same one.
+const SHOWING_PARAMETERS: &[&str] = &["page", "p", "id", "lang", "v", "ver", "sort"];
+
+/// Text as a server behind two proxies may see it.
+fn plain(text: &str) -> String {
+    without_escapes(&without_escapes(&without_escapes(text)))
+}
 
 /// Whether a request for this path may do something.
 pub fn is_action(path: &str) -> bool {
-    // As often as two proxies and a server do it.
-    let plain = without_escapes(&without_escapes(&without_escapes(path)));
+    let plain = plain(path);
     let segments: Vec<&str> = plain.split('/').filter(|it| !it.is_empty()).collect();
+    let above_articles = segments.iter().take_while(|it| !holds_articles(it)).count();
+    if segments[..above_articles].iter().any(|segment| logs_out(segment)) {
+        return true;
+    }
     if segments.last().is_some_and(|last| is_file(last)) {
         return false;
     }
-    let above_articles = segments.iter().take_while(|it| !holds_articles(it)).count();
     // Below a year there are months, days and titles.
     let has_years = segments.get(above_articles).is_some_and(|it| is_year(it));
     (0..segments.len()).any(|at| {
@@ -205,6 +309,36 @@ pub fn is_action(path: &str) -> bool {
         let beside: Vec<&str> = before.into_iter().chain(segments.get(at + 1)).copied().collect();
         !is_article && acts(segments[at], &beside)
     })
+}
+
+/// Whether a request with this path and query may do something by what its parameters say.
+pub fn is_action_by_query(path_and_query: &str) -> bool {
+    let Some((path, query)) = path_and_query.split_once('?') else { return false };
+    let pairs = query.split(['&', ';']).filter_map(|pair| pair.split_once('='));
+    let named = pairs.filter(|(_, value)| !value.is_empty());
+    let names: Vec<String> = named.map(|(name, _)| plain(name).to_lowercase()).collect();
+    let is_one_of = |list: &[&str], name: &String| list.contains(&name.as_str());
+    if names.iter().any(|name| is_one_of(ACTING_PARAMETERS, name)) {
+        return true;
+    }
+    let path = plain(path).to_lowercase();
+    let last = path.split('/').rfind(|it| !it.is_empty()).unwrap_or_default();
+    ACTING_WITH_QUERY.contains(&last)
+        && names.iter().any(|name| !is_one_of(SHOWING_PARAMETERS, name))
+}
+
+/// Whether a segment logs out: as a whole, whatever separates its words. A picture of that name does not.
+fn logs_out(segment: &str) -> bool {
+    let (stem, ending) = segment.rsplit_once('.').unwrap_or((segment, ""));
+    let ending = ending.to_ascii_lowercase();
+    let is_page = matches!(ending.as_str(), "html" | "htm" | "xhtml");
+    let stem = if is_page || PROGRAMS.contains(&&*ending) { stem } else { segment };
+    LOG_OUTS.contains(&&*words(stem).concat())
+}
+
+/// Whether a segment has parameters without a query: `/win&T=2`.
+fn has_parameters(segment: &str) -> bool {
+    segment.split_once('&').is_some_and(|(_, parameters)| parameters.contains('='))
 }
 
 fn is_number(segment: &&str) -> bool {
@@ -243,7 +377,8 @@ fn acts(segment: &str, beside: &[&str]) -> bool {
     let (stem, ending) = segment.rsplit_once('.').unwrap_or((segment, ""));
     let is_program = PROGRAMS.contains(&&*ending.to_ascii_lowercase());
     let words = words(if is_program { stem } else { segment });
-    if COMMANDS.contains(&&*words.concat()) {
+    let whole = words.concat();
+    if COMMANDS.contains(&&*whole) || LOG_OUTS.contains(&&*whole) || has_parameters(segment) {
         return true;
     }
     let [first, .., last] = words.as_slice() else {
@@ -257,7 +392,9 @@ fn acts(segment: &str, beside: &[&str]) -> bool {
 /// The same for a segment of one word.
 fn acts_alone(word: &str, is_program: bool, beside: &[&str]) -> bool {
     VERBS.contains(&word)
-        || SWITCHES.contains(&word) && (is_program || beside.iter().any(|it| !is_language(it)))
+        || [SWITCHES, SETTERS].iter().any(|list| list.contains(&word))
+            && (is_program || beside.iter().any(|it| !is_language(it)))
+        || word == "end" && beside.iter().any(|it| SESSIONS.contains(&&*it.to_ascii_lowercase()))
         || THINGS.contains(&word) && (is_program || beside.iter().any(is_numbered))
 }
 
@@ -286,201 +423,4 @@ fn words(segment: &str) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Those that a mirror requested when it was attacked, and some more.
-    const ACTIONS: &[&str] = &[
-        "/reboot",
-        "/shutdown",
-        "/poweroff",
-        "/power-off",
-        "/cgi-bin/reboot.cgi",
-        "/api/restart",
-        "/delete_all",
-        "/deletePost/5",
-        "/delete-post/5",
-        "/remove-item/3",
-        "/del/5",
-        "/rm/5",
-        "/items/5/approve",
-        "/items/5/accept",
-        "/items/5/reject",
-        "/reset/5",
-        "/users/5/ban",
-        "/verify/abc123",
-        "/invite/xyz",
-        "/purge-cache",
-        "/emptytrash",
-        "/empty-trash",
-        "/flush",
-        "/clear",
-        "/door/open",
-        "/light/on",
-        "/api/light/off",
-        "/lock/5",
-        "/unlock/5",
-        "/install.php",
-        "/setup.php",
-        "/backup/run",
-        "/start/job",
-        "/stop/job",
-        "/post/5/publish",
-        "/mark-as-read/7",
-        "/forum/markread.php",
-        "/mark_all_as_read",
-        "/thumbs-up/3",
-        "/upvote/3",
-        "/rate/5",
-        "/claim/3",
-        "/join/3",
-        "/leave/3",
-        "/book/3",
-        "/sleep",
-        "/wake",
-        "/api/v1/run",
-        "/jobs/5/start",
-        "/jobs/5/stop/",
-        "/DELETE/5",
-        "/%64elete/5",
-        "/%2564elete/5",
-        "/plugins/7/install",
-        "/orders/5/cancel",
-        "/Items/5/Approve.aspx",
-        "/clear-cache.php",
-        "/bulk-delete",
-        "/ajax/user_delete",
-        "/sites/3/deploy",
-        "/garage/close",
-        "/toggle/3",
-        "/alarm/arm",
-        "/subscribe/9",
-        "/newsletter/confirm/9",
-        "/run.cgi",
-        "/start.do",
-        "/comments/8/restore",
-        "/log-out",
-        "/sign_out",
-        "/add-to-cart",
-        "/addToCart/5",
-        "/articles/5/publish",
-        "/articles/deletePost/5",
-        "/api/v1/articles/5/upvote",
-        "/news/5/unpublish",
-        "/topics/12/lock",
-        "/blog/5/ban",
-        "/recipes/5/reset",
-        "/tag/5/remove-all",
-        "/wiki/delete_page",
-        "/manual/on",
-        "/light-on",
-        "/turn-off",
-        "/switch_on",
-        "/openDoor",
-        "/garage-open",
-        "/start-backup",
-        "/run-job",
-        "/gate/trigger",
-        "/wol/aa",
-        "/wakeup",
-        "/kill/5",
-        "/token/rotate",
-        "/order/5/refund",
-        "/pay/5",
-        "/mail/send",
-        "/job/5/execute",
-        "/tasks/5/done",
-        "/mark_as_spam/5",
-        "/queue/add/5",
-        "/pause",
-    ];
-
-    /// Those that stay, beside files.
-    const PAGES: &[&str] = &[
-        "/",
-        "/docs/install/",
-        "/docs/install",
-        "/docs/cli/run",
-        "/docs/reference/start/",
-        "/en/docs/setup",
-        "/about/opening-hours",
-        "/about/open",
-        "/download",
-        "/downloads/",
-        "/news/run-for-charity-2024",
-        "/run-for-charity-2024/",
-        "/blog/reset",
-        "/blog/how-to-reset-your-router",
-        "/how-to-delete-all-your-data/",
-        "/2024/05/stop",
-        "/2024/05/12/approve",
-        "/wiki/Sleep",
-        "/wiki/Reboot",
-        "/wiki/Reset_(album)",
-        "/man/rm",
-        "/tag/sleep",
-        "/category/open/",
-        "/install/",
-        "/setup",
-        "/start",
-        "/en/start/",
-        "/pt-br/start",
-        "/join",
-        "/book/",
-        "/book/chapter-one/",
-        "/run/",
-        "/on/",
-        "/open",
-        "/rates",
-        "/opening-hours",
-        "/open-source",
-        "/starters/5",
-        "/restaurants/3",
-        "/cleaners",
-        "/keyboards/",
-        "/bands/3",
-        "/bookings/",
-        "/invitations-and-cards",
-        "/recovery",
-        "/contact",
-        "/products/5",
-        "/sleeping-bags/7",
-        "/start-here",
-        "/wiki/Kill_Bill",
-        "/docs/v2/install",
-        "/2026/reboot",
-        "/about/restart",
-    ];
-
-    const STATIC_FILES: &[&str] = &[
-        "/blog/how-to-reset-your-router.html",
-        "/reboot.html",
-        "/img/delete.png",
-        "/open/logo.svg",
-        "/start/app.js",
-        "/manual/install.pdf",
-    ];
-
-    #[test]
-    fn what_a_word_says_it_does_it_may_do() {
-        for path in ACTIONS {
-            assert!(is_action(path), "{path}");
-        }
-    }
-
-    #[test]
-    fn articles_files_and_usual_pages_do_nothing() {
-        for path in PAGES.iter().chain(STATIC_FILES) {
-            assert!(!is_action(path), "{path}");
-        }
-    }
-
-    #[test]
-    fn words_are_the_same_however_they_are_joined() {
-        for text in ["deletePost", "delete-post", "delete_post", "Delete.Post", "delete%post"] {
-            assert_eq!(words(text), ["delete", "post"], "{text}");
-        }
-        assert_eq!(words("HTML5"), ["html5"]);
-        assert!(words("--").is_empty());
-    }
-}
+mod tests;

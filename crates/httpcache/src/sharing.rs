@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, COOKIE, FORWARDED, FROM, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::actions::is_action;
+use crate::actions::{is_action, is_action_by_query};
 use crate::key::{SECURE, matches_name, normal_authority, without_escapes};
 use crate::names::{Names, rows};
 use crate::operator_rules::{CookieRule, CookieRules, Fill, Rules};
@@ -542,6 +542,7 @@ pub fn may_be_prefetched(path_and_query: &str) -> bool {
         && !ONE_TIME_WORDS.iter().any(|word| query.contains(word))
         && !ONE_TIME.iter().any(|part| plain.contains(part))
         && !is_action(path_and_query.split('?').next().unwrap_or_default())
+        && !is_action_by_query(path_and_query)
 }
 
 #[cfg(test)]

@@ -125,7 +125,7 @@ fn between(args: &Args) -> Result<Between, Failure> {
     let all = Between::default();
     let (from, until) = (args.from.unwrap_or(all.from), args.until.unwrap_or(all.until));
     if from >= until {
-        return Err(Failure::saying("there is no time between `--from` and `--until`")
+        return Err(Failure::new("there is no time between `--from` and `--until`")
             .hint("`--from` is the first moment, and `--until` the first one after them")
             .into_usage());
     }

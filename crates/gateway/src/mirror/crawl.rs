@@ -30,6 +30,9 @@ const AFTER_WAKING: Duration = Duration::from_secs(1);
 /// Time between two checks of what is due, and between two attempts to open a mirror that failed.
 const LOOK_EVERY: Duration = Duration::from_mins(1);
 
+/// The same after a pass against a server that answers as if every page were gone: it may still be starting.
+const LOOK_AGAIN: Duration = Duration::from_secs(20);
+
 /// The civil time is looked at again after this, while the server sleeps.
 const LONGEST_SLEEP: Duration = Duration::from_mins(15);
 
@@ -287,14 +290,14 @@ impl Keeper<'_> {
                 (Step::Pass(kind), Some(exchange)) => {
                     match self.pass(open, kind, exchange, &mut waits_since).await {
                         Ended::Changed(exchange) => held = Some(exchange),
-                        Ended::Over | Ended::Stopped => self.rest(news).await,
+                        Ended::Over | Ended::Stopped => self.rest(open, news).await,
                     }
                 }
                 (Step::AwaitSleep, Some(exchange)) => {
                     self.sample(open, &exchange).await;
                     tokio::select! {
                         () = self.sleep_waits() => {}
-                        () = self.rest(news) => {}
+                        () = self.rest(open, news) => {}
                     }
                     held = self.before_sleep(open, exchange, &mut waits_since).await;
                 }
@@ -308,17 +311,18 @@ impl Keeper<'_> {
                     if let Some(exchange) = exchange.flatten() {
                         self.sample(open, &exchange).await;
                     }
-                    self.rest(news).await;
+                    self.rest(open, news).await;
                 }
             }
         }
     }
 
     /// Waits until there is something new to do, or until the next check is due.
-    async fn rest(&self, news: Pin<&mut Notified<'_>>) {
+    async fn rest(&self, open: &OpenMirror, news: Pin<&mut Notified<'_>>) {
+        let longest = if open.plan().is_doubted() { LOOK_AGAIN } else { LOOK_EVERY };
         tokio::select! {
             () = news => {}
-            () = self.serving.clock.sleep(LOOK_EVERY) => {}
+            () = self.serving.clock.sleep(longest) => {}
         }
     }
 
@@ -428,8 +432,8 @@ impl Keeper<'_> {
         if report.is_doubted {
             tracing::warn!(
                 %site,
-                "the server answers that the start page or many pages are gone or closed: the mirror keeps them until \
-                 a pass some minutes later gets the same answers"
+                "the server answers that the start page or many pages are gone or closed: the mirror does not \
+                 believe it, and keeps what it has, until a pass some minutes later gets the same answers"
             );
         }
         let PassReport { requests, kept, confirmed, deleted, failed, was_cut, .. } = report;

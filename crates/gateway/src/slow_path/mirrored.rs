@@ -81,6 +81,7 @@ impl SiteRequest<'_> {
                 is_human: self.class == ClientClass::Human,
                 status: response.status(),
                 headers: response.headers(),
+                is_from_server: matches!(answered, Answered::Server | Answered::Held),
             });
         }
     }

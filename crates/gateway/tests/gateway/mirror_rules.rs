@@ -51,6 +51,86 @@ fn a_server_that_knows_no_page_while_it_starts_loses_none() {
     });
 }
 
+/// A server that answers 404 for everything until this is false.
+fn starting(stage: &Stage) -> Arc<AtomicBool> {
+    let is_starting = Arc::new(AtomicBool::new(true));
+    let starting = Arc::clone(&is_starting);
+    stage.origin.script(move |seen| {
+        let is_ready = !starting.load(Ordering::SeqCst);
+        if is_ready { site(seen) } else { status(404, "starting").acts() }
+    });
+    is_starting
+}
+
+/// The server has started: visitors get pages, and after them the mirror.
+async fn has_started(stage: &Stage, is_starting: &AtomicBool) {
+    assert_eq!(stage.state(), "asleep");
+    let it = stage.running_status().sites[0].mirror.clone().unwrap();
+    assert_eq!(it.pages, 0, "it believes nothing: {it:?}");
+    is_starting.store(false, Ordering::SeqCst);
+    assert_eq!(stage.ask(get("/")).await.how(), (200, "held"));
+    stage.pass(secs(180)).await;
+    assert_eq!(stage.state(), "asleep");
+    for address in ["/", "/page/99.html"] {
+        assert_eq!(stage.ask(get(address)).await.how(), (200, "mirror"), "{address}");
+    }
+}
+
+#[test]
+fn a_first_pass_over_a_server_that_starts_denies_no_page() {
+    mirrored(awake(), |mirror| mirror.complete = true).play(async |stage| {
+        let is_starting = starting(stage);
+        stage.at(120).await;
+        let it = stage.running_status().sites[0].mirror.clone().unwrap();
+        assert!(it.not_complete.is_some(), "{it:?}");
+        has_started(stage, &is_starting).await;
+        assert_eq!(stage.ask(get("/nothing").by_browser()).await.how(), (404, "mirror"));
+    });
+}
+
+#[test]
+fn a_purge_while_the_server_starts_denies_no_page() {
+    mirrored(awake(), |mirror| mirror.complete = true).play(async |stage| {
+        crawled(stage).await;
+        let is_starting = starting(stage);
+        let purge = Order::Purge { site: None, places: Vec::new(), prefix: false, all: true };
+        assert!(matches!(stage.order(purge).await, Reply::Purged(_)));
+        let before = stage.origin.seen().len();
+        assert_eq!(order(stage, MirrorOrder::Fetch).await, MirrorReply::Done);
+        stage.pass(secs(180)).await;
+        let asked = stage.origin.seen().split_off(before);
+        assert!(asked.iter().any(|it| it.target == "/"), "a pass has begun: {asked:?}");
+        has_started(stage, &is_starting).await;
+    });
+}
+
+#[test]
+fn a_page_that_a_client_got_is_not_denied_afterwards() {
+    mirrored(awake(), |_| {}).play(async |stage| {
+        let is_there = Arc::new(AtomicBool::new(false));
+        let there = Arc::clone(&is_there);
+        stage.origin.script(move |seen| match seen.target.as_str() {
+            "/" => html("<a href=/late>l</a>").acts(),
+            "/late" if there.load(Ordering::SeqCst) => html("here").acts(),
+            _ => status(404, "no").acts(),
+        });
+        stage.at(120).await;
+        assert_eq!(stage.state(), "asleep");
+        assert_eq!(stage.ask(get("/late")).await.how(), (404, "mirror"));
+        is_there.store(true, Ordering::SeqCst);
+        stage.order(Order::Wake { site: None }).await;
+        stage.pass(secs(5)).await;
+        assert_eq!(stage.ask(get("/late")).await.status, 200);
+        let it = explained(stage, "/late").await;
+        assert!(!it.is_mirrored && it.why.contains("may have changed"), "{it:?}");
+        stage.pass(secs(180)).await;
+        assert_eq!(stage.state(), "asleep");
+        let it = explained(stage, "/late").await;
+        assert_eq!((it.is_mirrored, it.status), (true, Some(200)), "{it:?}");
+        assert_eq!(stage.ask(get("/late")).await.status, 200);
+    });
+}
+
 #[test]
 fn what_is_excluded_is_not_requested_for_the_cache_either() {
     let setup = mirrored(awake(), |mirror| mirror.exclude = vec!["/page/5.html".to_owned()]);

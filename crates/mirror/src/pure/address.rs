@@ -187,16 +187,51 @@ impl TryFrom<String> for Address {
     }
 }
 
-/// Undoes percent-escapes and the case of letters: for comparing words, never for asking.
-pub(crate) fn plain(text: &str) -> String {
+/// Path and query in the form in which a server may take them for another: escapes are undone, but those of `*`, `?`
+/// and `#`; doubled slashes are one, and `.` and `..` steps are taken. For comparing, never for asking.
+pub(crate) fn unescaped(text: &str) -> String {
+    let (path, query) = match text.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (text, None),
+    };
+    let path = without_escapes(path, b"*?#");
+    let mut steps: Vec<&str> = Vec::new();
+    for step in path.split('/') {
+        match step {
+            ".." => {
+                steps.pop();
+            }
+            "." | "" => {}
+            step => steps.push(step),
+        }
+    }
+    let is_folder = path.ends_with('/') || path.ends_with("/.") || path.ends_with("/..");
+    // Of a pattern, the beginning may be missing.
+    let start = if path.starts_with('/') { "/" } else { "" };
+    let end = if is_folder && !steps.is_empty() { "/" } else { "" };
+    let path = format!("{start}{}{end}", steps.join("/"));
+    match query {
+        Some(query) => format!("{path}?{}", without_escapes(query, b"*#")),
+        None => path,
+    }
+}
+
+/// Undoes percent-escapes, but those of the bytes of `kept`.
+fn without_escapes(text: &str, kept: &[u8]) -> String {
     let (bytes, mut plain, mut at) = (text.as_bytes(), Vec::with_capacity(text.len()), 0);
     while let Some(&byte) = bytes.get(at) {
         let digits = text.get(at + 1..at + 3).filter(|_| byte == b'%');
         let escaped = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let escaped = escaped.filter(|byte| !kept.contains(byte));
         plain.push(escaped.unwrap_or(byte));
         at += if escaped.is_some() { 3 } else { 1 };
     }
-    String::from_utf8_lossy(&plain).to_lowercase()
+    String::from_utf8_lossy(&plain).into_owned()
+}
+
+/// Undoes percent-escapes and the case of letters: for comparing words, never for asking.
+pub(crate) fn plain(text: &str) -> String {
+    without_escapes(text, b"").to_lowercase()
 }
 
 #[cfg(test)]

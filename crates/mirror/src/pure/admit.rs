@@ -16,7 +16,7 @@ use nightwatt_httpcache::{
 use super::address::Address;
 use super::entry::{BodyHash, BodyRef, Entry, EntryParts};
 use super::reason::Reason;
-use super::refused_addresses::{leads_to_log_in, matches, may_name_session};
+use super::refused_addresses::{leads_to_log_in, may_name_session, names};
 use crate::coding::{Coding, CodingError, unpack};
 use crate::discover::html::has_nonce;
 use crate::discover::{Document, Found, discover};
@@ -46,7 +46,7 @@ impl AdmitRules {
 
     /// Whether the operator names this address in `override`.
     pub fn may_override(&self, address: &Address) -> bool {
-        self.overrides.iter().any(|pattern| matches(pattern, address.as_str()))
+        names(&self.overrides, address)
     }
 }
 

@@ -48,8 +48,10 @@ pub struct PassQuality {
 pub struct Completeness {
     wanted: bool,
     not_complete: Option<NotComplete>,
-    /// A path that exists after all.
-    refuted_by: Option<Address>,
+    /// Paths that exist after all.
+    refuted_by: Vec<Address>,
+    /// There are more of them than are kept.
+    refuted_by_more: bool,
     /// An unsafe request came while a pass was running.
     changed_during_pass: bool,
     /// Paths that exist or may exist, folded.
@@ -59,6 +61,9 @@ pub struct Completeness {
 }
 
 impl Completeness {
+    /// More paths that refute it are not kept: then it is not complete before the operator says so again.
+    const MOST_REFUTED: usize = 64;
+
     /// Before any pass.
     pub fn new(wanted: bool) -> Self {
         Self { wanted, not_complete: Some(NotComplete::NoPass), ..Self::default() }
@@ -120,13 +125,10 @@ impl Completeness {
         self.changed_during_pass = false;
     }
 
-    /// A whole pass has ended. If it has found the path that refuted `complete`, a page now links to it.
+    /// A whole pass has ended. To those of the paths that refuted `complete` that it has found, a page now links.
     pub fn pass_ended(&mut self, quality: PassQuality) {
-        if let Some(address) = &self.refuted_by
-            && self.known.contains(&hash(&folded(address.path())))
-        {
-            self.refuted_by = None;
-        }
+        let is_known = |it: &Address| self.known.contains(&hash(&folded(it.path())));
+        self.refuted_by.retain(|address| !is_known(address));
         self.not_complete = match quality {
             PassQuality { had_errors: true, .. } => Some(NotComplete::Errors),
             PassQuality { reached_bound: true, .. } => Some(NotComplete::Bounds),
@@ -145,12 +147,19 @@ impl Completeness {
 
     /// The server, awake, was asked about a path for which the mirror would have answered 404, and it exists.
     pub fn refuted(&mut self, address: &Address) {
-        self.refuted_by = Some(address.clone());
+        if self.refuted_by.contains(address) {
+            return;
+        }
+        if self.refuted_by.len() < Self::MOST_REFUTED {
+            self.refuted_by.push(address.clone());
+        } else {
+            self.refuted_by_more = true;
+        }
     }
 
-    /// The path that refuted `complete`.
-    pub fn refuted_by(&self) -> Option<&Address> {
-        self.refuted_by.as_ref()
+    /// The paths that refute `complete`, or some of them.
+    pub fn refuted_by(&self) -> &[Address] {
+        &self.refuted_by
     }
 
     /// Why a path that is not mirrored is not answered with 404, if it is not.
@@ -158,8 +167,8 @@ impl Completeness {
         if !self.wanted {
             return Some(NotComplete::NotWanted);
         }
-        let refuted = self.refuted_by.is_some().then_some(NotComplete::Refuted);
-        refuted.or(self.not_complete)
+        let is_refuted = !self.refuted_by.is_empty() || self.refuted_by_more;
+        is_refuted.then_some(NotComplete::Refuted).or(self.not_complete)
     }
 
     /// Whether an address is one that does not exist for all the mirror knows. Ask this only of an address
@@ -178,13 +187,25 @@ impl Completeness {
 
     /// What holds across a restart: why it is not complete, and what refuted it.
     pub fn saved(&self) -> SavedCompleteness {
-        SavedCompleteness { not_complete: self.not_complete, refuted_by: self.refuted_by.clone() }
+        let mut refuted = self.refuted_by.iter().cloned();
+        SavedCompleteness {
+            not_complete: self.not_complete,
+            refuted_by: refuted.next(),
+            also_refuted_by: refuted.collect(),
+            refuted_by_more: self.refuted_by_more,
+        }
     }
 
     /// Takes over what was saved. The known paths are not in it: [`Completeness::knows`] is told them again.
+    ///
+    /// An operator who takes back `complete` starts from nothing the next time.
     pub fn restore(&mut self, saved: SavedCompleteness) {
         self.not_complete = saved.not_complete;
-        self.refuted_by = saved.refuted_by;
+        if self.wanted {
+            self.refuted_by = saved.refuted_by.into_iter().chain(saved.also_refuted_by).collect();
+            self.refuted_by.truncate(Self::MOST_REFUTED);
+            self.refuted_by_more = saved.refuted_by_more;
+        }
     }
 }
 
@@ -194,11 +215,21 @@ pub struct SavedCompleteness {
     #[serde(rename = "hindrance")]
     not_complete: Option<NotComplete>,
     refuted_by: Option<Address>,
+    /// Earlier versions know one path alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    also_refuted_by: Vec<Address>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    refuted_by_more: bool,
 }
 
 impl Default for SavedCompleteness {
     fn default() -> Self {
-        Self { not_complete: Some(NotComplete::NoPass), refuted_by: None }
+        Self {
+            not_complete: Some(NotComplete::NoPass),
+            refuted_by: None,
+            also_refuted_by: Vec::new(),
+            refuted_by_more: false,
+        }
     }
 }
 
@@ -348,6 +379,55 @@ mod tests {
         completeness.knows(&hidden);
         completeness.pass_ended(GOOD);
         assert_eq!(completeness.not_complete(), None);
+    }
+
+    #[test]
+    fn each_path_that_exists_after_all_suspends_it_until_a_page_links_to_that_path() {
+        let mut completeness = complete(&["/"]);
+        for hidden in ["/one", "/two", "/one"] {
+            completeness.refuted(&at(hidden));
+        }
+        completeness.knows(&at("/two"));
+        completeness.pass_ended(GOOD);
+        assert_eq!(completeness.not_complete(), Some(NotComplete::Refuted));
+        assert_eq!(completeness.refuted_by(), [at("/one")]);
+        completeness.knows(&at("/one"));
+        completeness.pass_ended(GOOD);
+        assert_eq!(completeness.not_complete(), None);
+    }
+
+    #[test]
+    fn with_more_such_paths_than_are_kept_it_stays_suspended() {
+        let mut completeness = complete(&["/"]);
+        let hidden: Vec<Address> = (0..70).map(|number| at(&format!("/{number}"))).collect();
+        hidden.iter().for_each(|address| completeness.refuted(address));
+        assert_eq!(completeness.refuted_by().len(), 64);
+        hidden.iter().for_each(|address| completeness.knows(address));
+        completeness.pass_ended(GOOD);
+        assert!(completeness.refuted_by().is_empty());
+        assert_eq!(completeness.not_complete(), Some(NotComplete::Refuted));
+        let restored = |completeness: &Completeness, wanted: bool| {
+            let mut after = Completeness::new(wanted);
+            after.restore(completeness.saved());
+            after
+        };
+        let after = restored(&completeness, true);
+        assert_eq!(after.not_complete(), Some(NotComplete::Refuted));
+        let after = restored(&restored(&after, false), true);
+        assert_eq!(after.not_complete(), None, "the operator took `complete` back");
+    }
+
+    #[test]
+    fn what_an_earlier_version_has_saved_still_holds() {
+        let saved = r#"{"hindrance": null, "refuted_by": "/hidden"}"#;
+        let mut completeness = Completeness::new(true);
+        completeness.restore(serde_json::from_str(saved).unwrap());
+        assert_eq!(completeness.not_complete(), Some(NotComplete::Refuted));
+        completeness.refuted(&at("/other"));
+        let json = serde_json::to_string(&completeness.saved()).unwrap();
+        let mut after = Completeness::new(true);
+        after.restore(serde_json::from_str(&json).unwrap());
+        assert_eq!(after.refuted_by(), [at("/hidden"), at("/other")]);
     }
 
     #[test]

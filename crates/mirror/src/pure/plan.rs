@@ -31,7 +31,7 @@ use self::losses::Losses;
 use self::pages::Pages;
 use self::queue::{Pass, priority_of};
 use super::address::{Address, Site};
-use super::admit::{AdmitRules, Digest};
+use super::admit::{AdmitRules, Digest, StatusKind};
 use super::complete::{Completeness, PassQuality, Samples};
 use super::entry::Entry;
 use super::popularity::FirstRequests;
@@ -154,6 +154,8 @@ pub struct Planner {
     losses: Losses,
     /// When the server first said that everything is gone, since it started.
     doubted: Option<Timestamp>,
+    /// It is believed that the site has no start page.
+    start_is_gone: bool,
     /// Addresses that the plan has forgotten since [`Planner::take_forgotten`].
     forgotten: Vec<Address>,
     completeness: Completeness,
@@ -178,6 +180,7 @@ impl Planner {
             pass: None,
             losses: Losses::default(),
             doubted: None,
+            start_is_gone: false,
             forgotten: Vec::new(),
             completeness,
             samples: Samples::default(),
@@ -352,6 +355,16 @@ impl Planner {
         }
     }
 
+    /// The server has given a client a page at this address. If the mirror remembers that nothing is there, that is not
+    /// given before it is confirmed; returns whether it is so.
+    pub fn found_by_client(&mut self, address: &Address) -> bool {
+        let is_gone = self.pages.get(address).is_some_and(Page::is_gone);
+        if is_gone {
+            self.pages.set_outdated(address, true);
+        }
+        is_gone
+    }
+
     /// A client's unsafe request has succeeded: negative answers go, and pages are to be confirmed before the server
     /// sleeps. The changes are for the store, at once.
     pub fn changed_by_client(&mut self, now: Timestamp) -> Vec<Change> {
@@ -412,7 +425,7 @@ impl Planner {
 
     /// What the server said about a sample; true if that suspends `complete`.
     pub fn sampled(&mut self, address: &Address, status: http::StatusCode) -> bool {
-        let exists = status.is_success() && self.would_be_absent(address);
+        let exists = says_that_it_exists(address, status) && self.would_be_absent(address);
         if exists {
             self.completeness.refuted(address);
         }
@@ -444,6 +457,11 @@ impl Planner {
         counts.filter(|it| it.count > 0).collect()
     }
 
+    /// Whether the server has said that everything is gone, and it is not believed yet.
+    pub fn is_doubted(&self) -> bool {
+        self.doubted.is_some()
+    }
+
     /// When the last whole pass began that ended by itself.
     pub fn last_whole(&self) -> Option<Timestamp> {
         self.last_whole
@@ -452,6 +470,22 @@ impl Planner {
     /// What the last pass did.
     pub fn last_report(&self) -> Option<PassReport> {
         self.last_report
+    }
+}
+
+/// Whether an answer to a sample says that there is something: a page, a redirect, or a log-in.
+fn says_that_it_exists(address: &Address, status: http::StatusCode) -> bool {
+    let is_hidden_file = || address.segments().any(|segment| segment.starts_with('.'));
+    match StatusKind::of(status.as_u16()) {
+        // A failure says nothing.
+        StatusKind::Gone | StatusKind::Refused(Reason::ServerError) => false,
+        // The request was not understood, or servers refuse `/.git/` and the like whether it exists or not.
+        StatusKind::Refused(_) => match status.as_u16() {
+            400 | 414 | 431 => false,
+            403 => !is_hidden_file(),
+            _ => true,
+        },
+        StatusKind::Page | StatusKind::Redirect => true,
     }
 }
 

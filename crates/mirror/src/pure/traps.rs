@@ -10,14 +10,17 @@ use nightwatt_httpcache::Timestamp;
 use super::address::{Address, plain};
 use super::reason::Reason;
 use super::refused_addresses::page_of;
+use crate::discover::is_random;
 
 /// Bounds on addresses of one form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrapRules {
-    /// Addresses whose paths differ in numbers alone.
+    /// Addresses whose paths differ in numbers and random names alone.
     pub per_form: usize,
     /// Different queries of one path.
     pub queries_per_path: usize,
+    /// Folders of one form whose names are random.
+    pub random_folders: usize,
     /// Further pages of one list.
     pub pages_per_list: usize,
     /// Addresses in one folder.
@@ -31,6 +34,7 @@ impl Default for TrapRules {
         Self {
             per_form: 1000,
             queries_per_path: 200,
+            random_folders: 200,
             pages_per_list: 200,
             per_folder: 5000,
             segments: 20,
@@ -75,8 +79,10 @@ impl TrapCounters {
 
     fn forms(&self, address: &Address, segments: &[&str]) -> Vec<Form> {
         let mut forms = Vec::with_capacity(3);
-        let folder = segments.split_last().map(|(_, folder)| folder.join("/")).unwrap_or_default();
-        forms.push(Form { key: format!("folder /{folder}"), most: self.rules.per_folder });
+        let folders = segments.split_last().map_or(&[][..], |(_, folders)| folders);
+        let folder = folders.iter().fold(String::new(), |path, it| path + "/" + form_of_name(it));
+        forms.push(Form { key: format!("folder {folder}"), most: self.rules.per_folder });
+        self.add_random_folders(folders, &mut forms);
         if names_page(address) {
             let key = format!("named {}", address.path());
             forms.push(Form { key, most: self.rules.per_folder });
@@ -84,7 +90,7 @@ impl TrapCounters {
         }
         if let Some(list) = page_of(address) {
             forms.push(Form { key: format!("list {list}"), most: self.rules.pages_per_list });
-        } else if let Some(form) = without_numbers(address.path()) {
+        } else if let Some(form) = without_numbers(segments) {
             forms.push(Form { key: format!("form {form}"), most: self.rules.per_form });
         }
         if address.query().is_some() {
@@ -92,6 +98,24 @@ impl TrapCounters {
             forms.push(Form { key, most: self.rules.queries_per_path });
         }
         forms
+    }
+
+    /// Of folders with random names (keys of sessions, commits), each counts once.
+    fn add_random_folders(&self, folders: &[&str], forms: &mut Vec<Form>) {
+        let (mut path, mut form) = (String::new(), String::new());
+        for folder in folders {
+            path.extend(["/", *folder]);
+            form.extend(["/", form_of_name(folder)]);
+            if !is_random_name(folder) {
+                continue;
+            }
+            let own = format!("random {path}");
+            if !self.counts.contains_key(&own) {
+                let key = format!("random names {form}");
+                forms.push(Form { key, most: self.rules.random_folders });
+            }
+            forms.push(Form { key: own, most: self.rules.per_folder });
+        }
     }
 }
 
@@ -109,20 +133,40 @@ fn names_page(address: &Address) -> bool {
     is_name && parameters.next().is_none()
 }
 
-/// A path with `#` for each run of digits; `None` if it has no digit.
-fn without_numbers(path: &str) -> Option<String> {
-    if !path.bytes().any(|byte| byte.is_ascii_digit()) {
+/// A path with `#` for each run of digits and for each random name; `None` if it has no digit.
+fn without_numbers(segments: &[&str]) -> Option<String> {
+    if !segments.iter().any(|segment| segment.bytes().any(|byte| byte.is_ascii_digit())) {
         return None;
     }
-    let mut form = String::with_capacity(path.len());
-    for letter in path.chars() {
-        if !letter.is_ascii_digit() {
-            form.push(letter);
-        } else if !form.ends_with('#') {
-            form.push('#');
+    let mut form = String::new();
+    for segment in segments {
+        form.push('/');
+        for letter in form_of_name(segment).chars() {
+            if !letter.is_ascii_digit() {
+                form.push(letter);
+            } else if !form.ends_with('#') {
+                form.push('#');
+            }
         }
     }
     Some(form)
+}
+
+/// `#` for a random name.
+fn form_of_name(segment: &str) -> &str {
+    if is_random_name(segment) { "#" } else { segment }
+}
+
+/// Whether a name is a key: a run of hexadecimal digits, as commits and UUIDs have, or a long one in which letters and
+/// digits take turns. Titles have hyphens or few numbers, and files have endings.
+fn is_random_name(segment: &str) -> bool {
+    let is_hex = |byte: u8| byte.is_ascii_hexdigit() || byte == b'-';
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let bytes = segment.as_bytes();
+    let turns = bytes.windows(2).filter(|it| it[0].is_ascii_digit() != it[1].is_ascii_digit());
+    is_random(segment)
+        && (segment.bytes().all(is_hex)
+            || segment.len() >= 16 && segment.bytes().all(is_word) && turns.count() >= 4)
 }
 
 /// Relative links that are wrong lead deeper and deeper: `/a/b/a/b/a/b`.
@@ -201,6 +245,46 @@ mod tests {
             number.to_string().bytes().map(letter).collect::<String>() + &word(number)
         };
         assert_eq!(first_refused(|it| format!("/wiki/{}", letters(it))), Some(5000));
+    }
+
+    #[test]
+    fn folders_with_random_names_are_one_form() {
+        let hex = |it: usize| format!("a{:023x}{it:08x}", it.wrapping_mul(0x9e37_79b9));
+        assert_eq!(first_refused(|it| format!("/in4/{}/home", hex(it))), Some(200));
+        let key = |it: usize| format!("k9Qz{it:04}x7Lm2Pw4");
+        assert_eq!(first_refused(|it| format!("/s/{}/{}/", key(it), it % 7)), Some(200));
+        assert_eq!(first_refused(|it| format!("/repo/commit/{}", hex(it))), Some(1000));
+        // Those below one such folder are as many as in any other: the name of a build.
+        let word = |it: usize| {
+            let letter = |digit: u8| char::from(b'a' + digit - b'0');
+            it.to_string().bytes().map(letter).collect::<String>()
+        };
+        let build = "/static/9f8a7c6b5d4e3f2a1b0c";
+        assert_eq!(first_refused(|it| format!("{build}/{}.js", word(it))), Some(5000));
+    }
+
+    #[test]
+    fn titles_versions_and_files_are_no_random_names() {
+        for random in [
+            "d41d8cd98f00b204e9800998ecf8427e",
+            "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+            "9f8a7c6b5d4e",
+            "k9Qz0001x7Lm2Pw4",
+        ] {
+            assert!(is_random_name(random), "{random}");
+        }
+        for named in [
+            "top-10-things-to-do-in-2024",
+            "2024-05-12",
+            "iphone-15-pro-max-256gb-2024",
+            "app-3f2a9c1b77aa.js",
+            "20240512T101112Z",
+            "v1.2.3-rc4",
+            "documentation",
+            "report2024final",
+        ] {
+            assert!(!is_random_name(named), "{named}");
+        }
     }
 
     #[test]

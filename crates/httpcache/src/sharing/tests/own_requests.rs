@@ -108,6 +108,9 @@ fn addresses_that_are_one_persons_are_not_asked_for_twice() {
         "/%256cogout",
         "/%25256cogout",
         "/add-to-cart/5",
+        "/relay/0?turn=on",
+        "/logout.html",
+        "/?id=5&del=1",
     ] {
         assert!(!may_be_prefetched(target), "{target}");
     }

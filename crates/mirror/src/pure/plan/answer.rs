@@ -69,6 +69,7 @@ impl Planner {
         let before = Before { entry: before, first: order.first };
         let verdict = admit(&order.address, answer, &before, &self.rules.admit);
         if self.withholds(order, &verdict, before.entry, now) {
+            taken.changes.extend(self.take_unlearned().into_iter().map(Change::Remove));
             return taken;
         }
         self.apply(order, verdict, &before, &mut taken, now);
@@ -123,9 +124,12 @@ impl Planner {
         let address = &order.address;
         match verdict {
             Verdict::Keep(new) => {
+                let is_gone = new.entry.status().is_client_error();
                 // A page that there was is gone.
-                let is_lost = new.entry.status().is_client_error()
-                    && before.entry.is_some_and(|it| !it.is_negative());
+                let is_lost = is_gone && self.was_good(address, before.entry);
+                if address.as_str() == "/" {
+                    self.start_is_gone = is_gone;
+                }
                 self.note(if is_lost { Event::Deleted } else { Event::Kept });
                 self.pages.set(address, kept(&new.entry));
                 self.pages.read(address, now);

@@ -86,6 +86,8 @@ impl Planner {
         self.completeness.knows(&address);
         let was_refused = page.refused();
         page.modified_ms = page.modified_ms.map(|modified| modified.min(now.as_millis()));
+        // Unless the store has it.
+        page.was_good |= page.is_good();
         page.state = self.judged_again(&address, &page, now);
         // What is mirrored or was tried counts. A form that is full keeps out only what was kept out before.
         if !page.refused().is_some_and(Reason::is_before_fetch) {
@@ -138,10 +140,8 @@ impl Planner {
     /// Notes which pages were not read.
     pub(super) fn note_unread(&mut self) {
         let hides_links = |page: &Page| page.refused().is_some_and(Reason::hides_links);
-        let is_read =
-            |page: &Page| matches!(page.state, PageState::Kept { is_negative: false, .. });
         let unread = self.pages.iter().filter(|(_, page)| hides_links(page));
-        let read = self.pages.iter().filter(|(_, page)| is_read(page));
+        let read = self.pages.iter().filter(|(_, page)| page.is_good());
         self.completeness.set_unread(unread.map(|(it, _)| it), read.map(|(it, _)| it));
     }
 }

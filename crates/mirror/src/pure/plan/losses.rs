@@ -4,15 +4,19 @@
 //! believed at once: what is mirrored stays, but is not given, and is requested a second time at the end of the pass.
 //! If the start page or a large share of the pages is lost, the server counts as failing: the pass ends, and what is
 //! mirrored stays. A pass some minutes later, while the server is still awake, is believed.
+//!
+//! The same holds for a start page that is missing from the beginning, if the pass has found no page before it. What
+//! such a pass has learned is forgotten: the pages that it found missing may all exist.
 
 use std::time::Duration;
 
 use nightwatt_httpcache::Timestamp;
 
+use super::pages::PageState;
 use super::queue::Event;
 use super::{Order, Planner};
 use crate::pure::address::Address;
-use crate::pure::admit::Verdict;
+use crate::pure::admit::{Kept, Verdict};
 use crate::pure::entry::Entry;
 use crate::pure::reason::Reason;
 use crate::pure::robots::Robots;
@@ -32,6 +36,12 @@ pub(super) struct Losses {
     withheld: Vec<Withheld>,
     /// Pages that are still good.
     held: usize,
+    /// The server has given a page, whether it was known or not.
+    has_page: bool,
+    /// Addresses of which nothing was known, and where nothing is.
+    learned: Vec<Address>,
+    /// Those of them that are not believed: what is mirrored of them goes.
+    unlearned: Vec<Address>,
     /// A page is closed: 401, 403 or a redirect to a log-in.
     has_closed: bool,
     /// The start page was requested.
@@ -69,7 +79,20 @@ impl Planner {
         self.losses.robots = self.robots.replace(Robots::default());
     }
 
-    /// Whether an answer is not believed yet. Then nothing is changed.
+    /// What was learned and is not believed any more.
+    pub(super) fn take_unlearned(&mut self) -> Vec<Address> {
+        std::mem::take(&mut self.losses.unlearned)
+    }
+
+    /// Whether there was something before: it is mirrored, or was until it was purged or lost.
+    pub(super) fn was_good(&self, address: &Address, before: Option<&Entry>) -> bool {
+        let is_start = address.as_str() == START;
+        // That the start page leads elsewhere is as good as a page.
+        let is_good = |it: &Entry| !it.is_negative() || is_start && it.status().is_redirection();
+        before.is_some_and(is_good) || self.pages.was_good(address)
+    }
+
+    /// Whether an answer is not believed yet. Then nothing is changed, but for [`Planner::take_unlearned`].
     pub(super) fn withholds(
         &mut self,
         order: &Order,
@@ -78,15 +101,24 @@ impl Planner {
         now: Timestamp,
     ) -> bool {
         let address = &order.address;
-        self.losses.saw_start |= address.as_str() == START;
-        if order.is_robots || before.is_none_or(Entry::is_negative) {
-            return false;
-        }
+        let is_start = address.as_str() == START;
+        self.losses.saw_start |= is_start;
+        let was_good = !order.is_robots && self.was_good(address, before);
+        let is_known_gone = before.is_some_and(|it| it.status().is_client_error());
+        let is_first_start = is_start && !self.start_is_gone && !is_known_gone;
         let is_closed = match verdict {
-            Verdict::Keep(new) if new.entry.status().is_client_error() => false,
-            Verdict::Refused { reason: Reason::Refused | Reason::Status, .. } => true,
+            Verdict::Keep(new) if new.entry.status().is_client_error() => {
+                if !was_good && !is_first_start {
+                    return self.learns(address, before);
+                }
+                false
+            }
+            Verdict::Refused { reason: Reason::Refused | Reason::Status, .. } if was_good => true,
             Verdict::Keep(_) | Verdict::Confirmed(_) => {
-                self.losses.held += 1;
+                let is_kept_page = |new: &Kept| !new.entry.is_negative();
+                let is_page = matches!(verdict, Verdict::Keep(new) if is_kept_page(new));
+                self.losses.has_page |= (is_page || was_good) && !order.is_robots;
+                self.losses.held += usize::from(was_good);
                 self.losses.withheld.retain(|it| it.address != *address);
                 return false;
             }
@@ -102,10 +134,22 @@ impl Planner {
         self.losses.has_closed |= is_closed;
         self.withhold(address);
         let lost = self.losses.withheld.len();
-        if address.as_str() == START || lost >= MANY && lost >= self.losses.held {
+        let is_start_lost = is_start && (was_good || !self.losses.has_page);
+        if is_start_lost || lost >= MANY && lost >= self.losses.held {
             self.doubt(now);
         }
         true
+    }
+
+    /// Nothing is where nothing was known to be; returns whether that is not believed.
+    fn learns(&mut self, address: &Address, before: Option<&Entry>) -> bool {
+        if self.losses.trust == Trust::Doubted {
+            return true;
+        }
+        if before.is_none() {
+            self.losses.learned.push(address.clone());
+        }
+        false
     }
 
     /// A page is not given before it is certain whether it exists.
@@ -130,6 +174,9 @@ impl Planner {
         if let Some(robots) = self.losses.robots.take() {
             self.robots = Some(robots);
         }
+        let learned = std::mem::take(&mut self.losses.learned);
+        learned.iter().for_each(|address| self.pages.set(address, PageState::New));
+        self.losses.unlearned = learned;
         self.note(Event::Failed);
         if let Some(pass) = &mut self.pass {
             pass.doubt();

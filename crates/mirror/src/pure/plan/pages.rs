@@ -44,6 +44,9 @@ pub struct Page {
     /// It is to be confirmed before the server sleeps, whatever its age.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_outdated: bool,
+    /// It was mirrored and is not any more, since it was purged or lost: it is known to have existed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) was_good: bool,
     /// What has become of it.
     pub state: PageState,
 }
@@ -97,10 +100,14 @@ impl Page {
         matches!(self.state, PageState::Kept { is_gone: true, .. })
     }
 
+    /// Whether it is mirrored, and there.
+    pub(super) fn is_good(&self) -> bool {
+        matches!(self.state, PageState::Kept { is_negative: false, .. })
+    }
+
     /// Whether its links are those that it had before `began`: it was not read since.
     fn still_links(&self, began: Timestamp) -> bool {
-        let is_there = matches!(self.state, PageState::Kept { is_negative: false, .. });
-        is_there && self.read.is_none_or(|read| read < began)
+        self.is_good() && self.read.is_none_or(|read| read < began)
     }
 
     /// Whether it is a sitemap or a feed, and is there.
@@ -276,6 +283,7 @@ impl Pages {
             failed: None,
             timed_out: false,
             is_outdated: false,
+            was_good: false,
             state,
         };
         self.fetched += usize::from(counts(&page));
@@ -295,6 +303,13 @@ impl Pages {
     pub(super) fn set(&mut self, address: &Address, state: PageState) {
         if let Some(page) = self.known.get_mut(address) {
             self.fetched -= usize::from(counts(page));
+            page.was_good = match state {
+                PageState::New => page.was_good || page.is_good(),
+                PageState::Refused { reason, .. } => {
+                    page.was_good && reason.kind() == ReasonKind::ByFailure
+                }
+                PageState::Kept { .. } => false,
+            };
             page.state = state;
             page.is_outdated = false;
             if page.refused().is_none_or(|it| it.kind() != ReasonKind::ByFailure) {
@@ -303,6 +318,11 @@ impl Pages {
             }
             self.fetched += usize::from(counts(page));
         }
+    }
+
+    /// Whether an address was mirrored until it was purged or lost.
+    pub(super) fn was_good(&self, address: &Address) -> bool {
+        self.known.get(address).is_some_and(|page| page.was_good)
     }
 
     /// Sets whether a page is to be confirmed; returns whether it was to be before.

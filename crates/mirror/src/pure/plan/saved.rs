@@ -26,6 +26,9 @@ pub struct SavedPlan {
     changed_ms: Option<u64>,
     #[serde(default)]
     complete: SavedCompleteness,
+    /// It is believed that the site has no start page.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    start_is_gone: bool,
     /// What robots.txt said.
     #[serde(default)]
     robots: Option<Robots>,
@@ -62,6 +65,7 @@ impl Planner {
             last_whole_ms: self.last_whole.map(Timestamp::as_millis),
             changed_ms: self.changed.map(Timestamp::as_millis),
             complete: self.completeness.saved(),
+            start_is_gone: self.start_is_gone,
             robots: self.robots.clone(),
             ..SavedPlan::default()
         }
@@ -84,6 +88,7 @@ impl Planner {
             self.changed = saved.changed_ms.map(Timestamp::from_millis);
             self.completeness.restore(saved.complete);
             self.robots = saved.robots;
+            self.start_is_gone = saved.start_is_gone;
             for SavedPage { address, page } in saved.pages {
                 self.restore_page(address, page, now);
             }

@@ -116,6 +116,133 @@ fn of_a_few_lost_pages_the_start_page_decides() {
 }
 
 #[test]
+fn what_a_first_pass_learns_from_a_server_that_starts_is_not_believed() {
+    let mut world = World::new(rules(), |_| Some(status(404)));
+    let report = world.whole();
+    assert!(report.is_doubted && report.was_cut && world.planner.is_doubted(), "{report:?}");
+    assert!(world.store.is_empty(), "{:?}", world.store.keys());
+    assert_eq!(world.planner.completeness().not_complete(), Some(NotComplete::Errors));
+    assert!(!world.planner.is_absent(&at("/")) && !world.planner.is_absent(&at("/x")));
+    // It has started.
+    world.serve = Box::new(|path| Some(site(path)));
+    world.now = world.now.plus(MINUTE);
+    let report = world.whole();
+    assert!(!report.was_cut && !world.planner.is_doubted(), "{report:?}");
+    assert_eq!(world.pages().len(), 27);
+    assert_eq!(world.store["/robots.txt"].status, 404);
+    assert_eq!(world.planner.completeness().not_complete(), None);
+}
+
+#[test]
+fn that_a_site_has_no_start_page_is_believed_after_some_minutes_and_then_known() {
+    let mut world = World::new(rules(), |_| Some(status(404)));
+    assert!(world.whole().is_doubted);
+    world.now = world.now.plus(MINUTE);
+    assert!(world.whole().is_doubted, "it is too early");
+    world.now = world.now.plus(2 * MINUTE);
+    assert!(!world.whole().is_doubted);
+    assert_eq!(world.store["/"].status, 404);
+    // A change of content takes away what is missing, but not that the site is so.
+    let changes = world.planner.changed_by_client(world.now);
+    world.change(changes);
+    assert!(!world.store.contains_key("/"));
+    restart(&mut world);
+    assert!(!world.whole().is_doubted);
+    assert_eq!(world.store["/"].status, 404);
+}
+
+/// The plan as another start finds it.
+fn restart(world: &mut World) {
+    let mut planner = Planner::new(Site::new("http://example.org").unwrap(), rules());
+    planner.restore(world.planner.saved(), world.store.values(), world.now);
+    world.planner = planner;
+}
+
+#[test]
+fn a_start_page_that_is_missing_beside_other_pages_is_requested_twice() {
+    let list = "<urlset><url><loc>/a</loc></url></urlset>";
+    let xml = vec![("content-type", "text/xml".to_owned())];
+    let mut world = World::new(rules(), move |path| {
+        Some(match path {
+            "/sitemap.xml" => Served { fields: xml.clone(), ..html(list) },
+            "/a" => html("a"),
+            _ => status(404),
+        })
+    });
+    let report = world.whole();
+    assert!(!report.is_doubted, "{report:?}");
+    assert_eq!(world.asked.iter().filter(|it| *it == "/").count(), 2);
+    assert_eq!((world.store["/"].status, world.store["/a"].status), (404, 200));
+}
+
+#[test]
+fn a_start_page_that_leads_elsewhere_is_not_lost_either() {
+    let mut world = World::new(rules(), |path| {
+        Some(match path {
+            "/" => Served { fields: vec![("location", "/home".to_owned())], ..status(302) },
+            "/home" => html("home"),
+            _ => status(404),
+        })
+    });
+    world.whole();
+    world.later(24);
+    world.planner.server_started();
+    world.serve = Box::new(|_| Some(status(404)));
+    assert!(world.whole().is_doubted);
+    assert_eq!((world.store["/"].status, world.store["/home"].status), (302, 200));
+}
+
+#[test]
+fn what_was_purged_is_not_believed_to_be_gone() {
+    let mut world = mirrored();
+    let all: Vec<Address> = world.store.keys().map(|it| at(it)).collect();
+    world.planner.lost(&all);
+    world.store.clear();
+    world.serve = Box::new(|_| Some(status(404)));
+    assert!(world.refresh().is_doubted);
+    restart(&mut world);
+    assert!(world.refresh().is_doubted, "it is known after a restart, too");
+    assert!(world.store.is_empty(), "{:?}", world.store.keys());
+    world.serve = Box::new(|path| Some(site(path)));
+    assert!(!world.refresh().was_cut);
+    assert_eq!(world.pages().len(), 27);
+}
+
+#[test]
+fn of_a_purged_page_that_is_missing_the_start_page_decides() {
+    for is_started in [true, false] {
+        let mut world = mirrored();
+        world.whole();
+        world.planner.lost(&[at("/a/")]);
+        world.store.remove("/a/");
+        world.serve = Box::new(move |path| {
+            let is_up = is_started && path != "/a/";
+            Some(if is_up { site(path) } else { status(404) })
+        });
+        let report = world.refresh();
+        assert_eq!((report.is_doubted, report.deleted), (!is_started, u32::from(is_started)));
+        assert_eq!(world.store.contains_key("/a/"), is_started, "that it is gone is known");
+        assert!(world.pages().contains("/"));
+    }
+}
+
+#[test]
+fn that_a_page_is_gone_is_not_given_after_a_client_got_it() {
+    let mut world = World::of(&[("/", "<a href=/a>a</a>")]);
+    world.whole();
+    assert_eq!(world.store["/a"].status, 404);
+    assert!(!world.planner.found_by_client(&at("/")), "it is a page");
+    assert!(!world.planner.found_by_client(&at("/unknown")));
+    assert_eq!(world.planner.due_before_sleep(world.now), 0);
+    assert!(world.planner.found_by_client(&at("/a")));
+    assert!(world.planner.page(&at("/a")).unwrap().is_doubtful());
+    world.serve = Box::new(|_| Some(html("x")));
+    world.refresh();
+    assert_eq!(world.asked, ["/robots.txt", "/a"]);
+    assert_eq!(world.store["/a"].status, 200);
+}
+
+#[test]
 fn the_rules_of_robots_txt_do_not_go_with_it() {
     let serve = |path: &str| {
         let robots = || html("User-agent: nightwatt\nDisallow: /private/\n");

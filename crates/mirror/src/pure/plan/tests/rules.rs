@@ -115,6 +115,46 @@ fn a_site_that_forbids_crawlers_everything_is_not_complete() {
 }
 
 #[test]
+fn a_sample_that_is_elsewhere_or_closed_exists_and_a_failure_says_nothing() {
+    let mut world = World::of(&[("/", "x")]);
+    world.whole();
+    let mut exists = |path: &str, code: u16| {
+        let status = StatusCode::from_u16(code).unwrap();
+        let exists = world.planner.sampled(&at(path), status);
+        let is_complete = world.planner.completeness().not_complete().is_none();
+        assert_eq!(is_complete, !exists, "{path} {code}");
+        world.planner.resume_complete();
+        exists
+    };
+    for code in [200, 206, 301, 302, 401, 403, 405] {
+        assert!(exists("/go", code), "{code}");
+    }
+    for code in [404, 410, 429, 500, 503, 400, 414] {
+        assert!(!exists("/go", code), "{code}");
+    }
+    // Servers refuse hidden files, whether they exist or not.
+    assert!(!exists("/.git/config", 403) && exists("/.git/config", 200));
+}
+
+#[test]
+fn another_spelling_of_what_is_excluded_is_not_requested() {
+    let mut world = World::of(&[
+        ("/", "<a href=/%64rafts/b>b</a><a href=/drafts%2Fi>i</a><a href=/draft>d</a>"),
+        ("/draft", "d"),
+        ("/%64rafts/b", "b"),
+        ("/drafts%2Fi", "i"),
+    ]);
+    restart(&mut world, excluding(&["/drafts/*"]));
+    world.whole();
+    assert_eq!(world.pages(), BTreeSet::from(["/", "/draft"]));
+    for spelling in ["/%64rafts/b", "/drafts%2Fi"] {
+        assert_eq!(world.reason(spelling), Some(Reason::Operator), "{spelling}");
+        assert!(!world.asked.contains(&spelling.to_owned()), "{:?}", world.asked);
+        assert!(world.planner.is_closed_to_us(&at(spelling)), "{spelling}");
+    }
+}
+
+#[test]
 fn what_is_excluded_later_is_never_requested_again() {
     let mut world = World::of(&[
         ("/", "<a href=/a>a</a><a href=/drafts/x>x</a>"),
