@@ -17,7 +17,7 @@ pub(crate) struct DryRun {
 impl DryRun {
     /// Prints it. The command fails if anything is missing.
     pub(crate) fn say(&self, json: bool) -> Result<ExitStatus, Failure> {
-        output::say_result(self, json, || self.text(), &[])?;
+        output::print_result(self, json, || self.text(), &[])?;
         Ok(if self.missing.is_empty() { ExitStatus::Success } else { ExitStatus::Failed })
     }
 

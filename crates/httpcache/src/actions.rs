@@ -315,8 +315,8 @@ pub fn is_action(path: &str) -> bool {
 pub fn is_action_by_query(path_and_query: &str) -> bool {
     let Some((path, query)) = path_and_query.split_once('?') else { return false };
     let pairs = query.split(['&', ';']).filter_map(|pair| pair.split_once('='));
-    let named = pairs.filter(|(_, value)| !value.is_empty());
-    let names: Vec<String> = named.map(|(name, _)| plain(name).to_lowercase()).collect();
+    let with_value = pairs.filter(|(_, value)| !value.is_empty());
+    let names: Vec<String> = with_value.map(|(name, _)| plain(name).to_lowercase()).collect();
     let is_one_of = |list: &[&str], name: &String| list.contains(&name.as_str());
     if names.iter().any(|name| is_one_of(ACTING_PARAMETERS, name)) {
         return true;

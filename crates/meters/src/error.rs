@@ -77,12 +77,10 @@ impl MeterError {
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Denied { hint, .. } => Some(hint),
-            Self::NoDriver { .. } | Self::Absent { .. } => {
-                Some(
-                    "`nightwatt meters` lists what is there, and how to enable what is not; `-m model` \
+            Self::NoDriver { .. } | Self::Absent { .. } => Some(
+                "`nightwatt meters` lists what is there, and how to enable what is not; `-m model` \
                      estimates",
-                )
-            }
+            ),
             Self::Silent { .. } => Some("is it plugged in, and is it the right device?"),
             Self::Spec { .. } | Self::Io { .. } | Self::Nonsense { .. } => None,
         }

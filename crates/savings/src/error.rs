@@ -77,9 +77,9 @@ impl Error {
     /// What to try next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NothingAsked { outside: 1.., .. } => {
-                Some("`--from` and `--until` choose the time, in UTC: the log has requests of another")
-            }
+            Self::NothingAsked { outside: 1.., .. } => Some(
+                "`--from` and `--until` choose the time, in UTC: the log has requests of another",
+            ),
             Self::NothingAsked { option: Some("--log-format"), malformed: 1.., .. } => Some(
                 "`--log-format` is the likely cause: compare it with the line, or leave it out, and \
                  the format is detected from the first lines of each log",

@@ -67,7 +67,9 @@ pub enum Error {
         name: String,
     },
     /// It has lines, and nothing in them.
-    #[error("log {name} holds no request: all its lines are empty; name an access log of a web server")]
+    #[error(
+        "log {name} holds no request: all its lines are empty; name an access log of a web server"
+    )]
     Blank {
         /// Its name.
         name: String,

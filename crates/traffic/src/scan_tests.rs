@@ -251,7 +251,7 @@ fn requests_of_another_time_are_counted_and_not_given() {
     let folder = Folder::new();
     let log: String = (0..10).map(|n| line(n, &format!("/{n}"))).collect();
     let path = folder.write("log", log + "rubbish\n");
-    let at = |second| Wall::from_secs(1_700_000_000 + second);
+    let at = |second: i64| Wall::from_secs(1_700_000_000 + second);
     let between = Between { from: at(3), until: at(5) };
     let (all, found) = scan_with(&[path], &Options { between, ..Options::default() });
     let targets: Vec<&str> = all.iter().map(|it| it.target.as_str()).collect();

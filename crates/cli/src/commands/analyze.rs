@@ -20,7 +20,7 @@ use crate::commands::{Group, Listed};
 use crate::errors::Failure;
 use crate::output;
 use crate::progress::Reading;
-use crate::{report_pages, written};
+use crate::{report_pages, values};
 
 /// Compute from a log what sleep would save, and what it would delay
 #[derive(Debug, clap::Args)]

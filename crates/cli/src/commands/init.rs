@@ -305,9 +305,8 @@ fn ask(args: &Args, dialog: &mut Dialog<impl io::BufRead>) -> Result<Draft, Fail
         KindChoice::App | KindChoice::Unsure => None,
     };
     let proposed = sla::proposed(kind);
-    let sla = dialog.ask(SLA, "--sla", args.sla.as_deref(), Some(proposed), |text| {
-        sla::read(text, kind)
-    })?;
+    let sla = dialog
+        .ask(SLA, "--sla", args.sla.as_deref(), Some(proposed), |text| sla::read(text, kind))?;
     let is_root = rustix::process::geteuid().is_root();
     Ok(Draft { server, hosts, listen, power, watts, kind, sla, url, is_root })
 }

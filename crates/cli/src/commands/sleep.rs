@@ -35,5 +35,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         return order_and_wait::order_and_wait(&args.site, &order, Phase::Asleep, &args.wait);
     }
     let done = "the server is put to sleep as soon as nothing is under way";
-    reached::only_order(&args.site, &order, Phase::Asleep, done)
+    order_and_wait::only_order(&args.site, &order, Phase::Asleep, done)
 }

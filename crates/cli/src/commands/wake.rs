@@ -34,5 +34,5 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     if args.wait.wait {
         return order_and_wait::order_and_wait(&args.site, &order, Phase::Awake, &args.wait);
     }
-    reached::only_order(&args.site, &order, Phase::Awake, "the server is being woken")
+    order_and_wait::only_order(&args.site, &order, Phase::Awake, "the server is being woken")
 }

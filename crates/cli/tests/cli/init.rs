@@ -368,7 +368,8 @@ fn an_upgrade_proposes_a_kind_by_what_was_stored_and_writes_only_when_told() {
 fn a_server_where_nightwatt_would_listen_is_refused_with_another_address() {
     let dir = tempfile::tempdir().unwrap();
     let here = ["--yes", "--origin", "http://127.0.0.1:80", "--power", "docker", "--target", "web"];
-    let output = answered(dir.path(), "", &here);
+    // By default an ordinary user listens at 8080.
+    let output = answered(dir.path(), "", &[&here[..], &["--listen", "0.0.0.0:80"]].concat());
     let wanted = "error: `--origin http://127.0.0.1:80` is where nightwatt itself would listen (0.0.0.0:80)\n\
                   hint: move the server to another port, or give `--listen 0.0.0.0:8080`";
     assert!(told(&output).contains(wanted), "{}", told(&output));

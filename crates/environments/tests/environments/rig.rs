@@ -151,6 +151,20 @@ impl Rig {
         found
     }
 
+    /// What stays of them. conmon runs `podman container cleanup` when a container ends, which may still find out that
+    /// there is nothing to clean.
+    fn what_is_left(&self, pids: &[u32]) -> BTreeSet<String> {
+        let deadline = monotonic() + Duration::from_mins(1);
+        let is_cleaning = |it: &String| it.starts_with("process ") && it.ends_with(" podman");
+        loop {
+            let left = self.inventory(pids);
+            if !left.iter().any(is_cleaning) || monotonic() > deadline {
+                return left;
+            }
+            self.stop.wait_until(monotonic() + Duration::from_millis(50));
+        }
+    }
+
     /// Network cards with our alias, or with none although there was time to set one.
     fn links(&self, marked: impl Fn(&str) -> bool) -> Vec<String> {
         if !nightwatt_needs::has("ip") {
@@ -176,7 +190,7 @@ impl Rig {
     }
 
     pub(crate) fn left(&self, when: &str) {
-        let left = self.inventory(&[std::process::id()]);
+        let left = self.what_is_left(&[std::process::id()]);
         assert!(left.is_empty(), "left {when}: {left:#?}");
         assert!(!self.path("journal").exists(), "the journal is left {when}");
     }
@@ -243,7 +257,7 @@ impl Rig {
         assert!(!holder.wait().unwrap().success());
         let ended = self.stop.readable_until(guardian.as_fd(), monotonic() + TIMEOUT);
         assert_eq!(ended, Woken::Readable, "the guardian has ended");
-        let left = self.inventory(&[pid]);
+        let left = self.what_is_left(&[pid]);
         assert!(left.is_empty(), "left after {signal:?}: {left:#?}");
         assert!(!journal.exists(), "all was undone after {signal:?}");
     }
@@ -280,7 +294,7 @@ impl Rig {
             assert_eq!(text, "", "not all was undone, killed {when}: {said}");
             fs::remove_file(&journal).unwrap();
         }
-        let left = self.inventory(&[starter.id()]);
+        let left = self.what_is_left(&[starter.id()]);
         assert!(left.is_empty(), "left, killed {when}: {left:#?}\n{said}");
     }
 

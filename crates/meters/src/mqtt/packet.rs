@@ -27,6 +27,7 @@ pub(super) enum Packet {
 }
 
 /// As whom we come.
+#[derive(Clone, Copy)]
 pub(super) struct Login<'a> {
     pub(super) user: &'a str,
     pub(super) password: &'a str,

@@ -400,9 +400,13 @@ mod tests {
     fn with_more_such_paths_than_are_kept_it_stays_suspended() {
         let mut completeness = complete(&["/"]);
         let hidden: Vec<Address> = (0..70).map(|number| at(&format!("/{number}"))).collect();
-        hidden.iter().for_each(|address| completeness.refuted(address));
+        for address in &hidden {
+            completeness.refuted(address);
+        }
         assert_eq!(completeness.refuted_by().len(), 64);
-        hidden.iter().for_each(|address| completeness.knows(address));
+        for address in &hidden {
+            completeness.knows(address);
+        }
         completeness.pass_ended(GOOD);
         assert!(completeness.refuted_by().is_empty());
         assert_eq!(completeness.not_complete(), Some(NotComplete::Refuted));

@@ -197,7 +197,9 @@ impl Blobs {
     pub(super) fn remove_unused(&mut self, most: usize) -> usize {
         let unused: Vec<BodyHash> = self.unused.iter().take(most).copied().collect();
         // If one cannot be removed, the next start tries again.
-        unused.iter().for_each(|hash| self.forget(hash));
+        for hash in &unused {
+            self.forget(hash);
+        }
         unused.len()
     }
 

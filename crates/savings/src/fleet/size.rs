@@ -310,7 +310,7 @@ impl SizeResult {
             best.busy_w,
             100.0 * (best.refused + best.late),
             1e3 * self.simulated.sla_s,
-            grouped(switched, if switched >= 100.0 { 0 } else { 1 })
+            grouped(switched, usize::from(switched < 100.0))
         )
     }
 

@@ -175,7 +175,9 @@ impl Planner {
             self.robots = Some(robots);
         }
         let learned = std::mem::take(&mut self.losses.learned);
-        learned.iter().for_each(|address| self.pages.set(address, PageState::New));
+        for address in &learned {
+            self.pages.set(address, PageState::New);
+        }
         self.losses.unlearned = learned;
         self.note(Event::Failed);
         if let Some(pass) = &mut self.pass {

@@ -15,6 +15,7 @@ use crate::pure::traps::{TrapCounters, TrapRules};
 
 /// What is known of an address.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct Page {
     /// Links from the start.
     pub depth: u16,
