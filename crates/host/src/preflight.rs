@@ -60,9 +60,22 @@ impl Preflight {
     }
 
     /// A program is needed, which `advice` says how to get.
+    ///
+    /// On Debian the programs of administrators are not in the search path of other users, but in that of `sudo`.
     pub fn program(&mut self, name: &str, advice: &str) {
-        if self.find(name).is_none() {
-            self.note(format!("the program `{name}`: {advice}"));
+        if self.find(name).is_some() {
+            return;
+        }
+        let folders = ["/usr/local/sbin", "/usr/sbin", "/sbin"].into_iter();
+        let found = folders.map(|it| format!("{it}/{name}")).find(|it| self.host.has(it));
+        match found {
+            Some(path) if self.is_root => {
+                self.note(format!(
+                    "the program `{name}`: {path} is not in the search path (`PATH`)"
+                ));
+            }
+            Some(_) => {}
+            None => self.note(format!("the program `{name}`: {advice}")),
         }
     }
 
@@ -155,6 +168,21 @@ mod tests {
         assert!(missing[0].starts_with("root, for networks"), "{missing:?}");
         assert_eq!(missing[1], "the program `nft`: install nftables");
         assert!(missing[2].starts_with("/sys/kernel/btf/vmlinux"), "{missing:?}");
+    }
+
+    #[test]
+    fn what_only_the_search_path_of_root_has_is_not_missing() {
+        for (is_root, expected) in [(false, 0), (true, 1)] {
+            let (root, mut flight) = flight("", is_root);
+            fs::create_dir_all(root.path().join("usr/sbin")).unwrap();
+            fs::write(root.path().join("usr/sbin/nft"), "").unwrap();
+            flight.program("nft", "install nftables");
+            let missing = flight.missing();
+            assert_eq!(missing.len(), expected, "{missing:?}");
+            assert!(
+                missing.iter().all(|it| it.contains("/usr/sbin/nft is not in the search path"))
+            );
+        }
     }
 
     #[test]

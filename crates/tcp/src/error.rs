@@ -55,8 +55,8 @@ pub enum Error {
     },
     /// This kernel does not have the congestion control that our side was to send with.
     #[error(
-        "this kernel has no congestion control `{wanted}`, but: {offered}; `modprobe tcp_{wanted}` \
-         gets it if the kernel was built with it as a module"
+        "this kernel offers no congestion control `{wanted}` here, but: {offered}; root may use all that it \
+         has, and `modprobe tcp_{wanted}` loads one that was built as a module"
     )]
     Congestion {
         /// As given.

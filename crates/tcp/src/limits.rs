@@ -44,9 +44,11 @@ fn local_ports(range: &str) -> Option<u64> {
     Some((last + 1).saturating_sub(first))
 }
 
-/// The congestion controls that this kernel has ready, as it lists them.
+/// The congestion controls that this process may select, as the kernel lists them: those that it has ready, or,
+/// without root, those that it allows to everyone.
 pub(crate) fn congestions() -> String {
-    let listed = read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    let which = if rustix::process::geteuid().is_root() { "available" } else { "allowed" };
+    let listed = read_to_string(format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control"));
     listed.unwrap_or_default().trim().to_owned()
 }
 

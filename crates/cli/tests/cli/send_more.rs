@@ -278,7 +278,8 @@ fn a_target_with_coarse_times_does_not_get_everything_again() {
         return;
     }
     let image = image.display().to_string();
-    let made = Command::new("mkfs.ext4").args(["-q", "-I", "128", &image]).status().unwrap();
+    let made =
+        nightwatt_needs::command("mkfs.ext4").args(["-q", "-I", "128", &image]).status().unwrap();
     assert!(made.success());
     let Some(mounted) = Mounted::new(folder.path(), &["-o", "loop", &image]) else { return };
     let from = text(folder.path());

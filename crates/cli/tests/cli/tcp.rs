@@ -126,7 +126,10 @@ fn what_cannot_be_done_says_what_would_help() {
     let name = wrong(&["fetch", "no such host"], 2);
     assert!(name.contains("hint: write HOST"), "{name}");
     let control = wrong(&["fetch", "127.0.0.1", "--send", "--congestion", "no-such"], 2);
-    assert!(control.contains("this kernel has no congestion control `no-such`, but:"), "{control}");
+    assert!(
+        control.contains("this kernel offers no congestion control `no-such` here, but:"),
+        "{control}"
+    );
     let long = wrong(&["fetch", "127.0.0.1", "-s", "18446744073709551615"], 2);
     assert!(long.contains("fewer `--segments`"), "{long}");
     let rate = wrong(&["fetch", "127.0.0.1", "--pacing", "100M"], 2);

@@ -152,7 +152,8 @@ fn links_are_kept_as_they_are_or_refused_on_request() {
     let links =
         [("abs", "/etc/passwd"), ("out", "../x"), ("esc/way", "../.."), ("esc/q", "way/../../x")];
     let link = |(path, target): (&str, &str)| entry(path, EntryKind::Link(target.into()));
-    let mut entries = vec![entry("esc", EntryKind::Folder), link(("esc/in", "../a/b"))];
+    let folder = Entry { mode: 0o755, ..entry("esc", EntryKind::Folder) };
+    let mut entries = vec![folder, link(("esc/in", "../a/b"))];
     entries.extend(links.map(link));
     let messages = [hello([1, 1]), Message::Manifest(entries), Message::End, fin(&[])];
     let top = tempfile::tempdir().unwrap();
