@@ -43,7 +43,7 @@ export function assumption(past, sum) {
   return watts.length > 0 ? `assumes ${watts.join(" and ")} awake (not measured)` : null;
 }
 
-// What a tile says of the energy saved, instead of a share where there is none yet.
+// What a tile says of the energy saved, instead of a share where there is no share yet.
 function shareSaved(sum, isEarly) {
   if (sum.always_on_j <= 0) return "nothing counted yet: figures begin with the first minute";
   if (isEarly) return "too early to tell: no server has slept and woken yet, or only for seconds";

@@ -508,13 +508,15 @@ fn write_ledgers(page: &mut Exposition, sites: &[Scraped<'_>]) {
         "The ledger of all starts together: 1 - (server + proxy) / always-on. Absent while it is too early to \
          tell: the server has not slept and woken yet, or the ledger is only seconds long.",
     );
-    page.family(saving, |samples| {
-        for it in sites {
-            if let Some(saving) = it.status.ledger.saving {
-                samples.add(&[it.name()], saving);
+    let savings = sites.iter().filter_map(|it| Some((it.name(), it.status.ledger.saving?)));
+    let savings: Vec<_> = savings.collect();
+    if !savings.is_empty() {
+        page.family(saving, |samples| {
+            for (name, saving) in savings {
+                samples.add(&[name], saving);
             }
-        }
-    });
+        });
+    }
 }
 
 /// Shadow mode: what the policy would have done.

@@ -202,11 +202,11 @@ pub fn run(
     let mut warnings = Vec::new();
     let main_part = pass.as_ref().and_then(|pass| odd::main_part(&options, pass));
     if let Some(between) = main_part {
-        let whole = scan.summary.span;
         drop(pass);
         options.to_mut().between = between;
+        let whole = scan;
         (scan, pass) = read(&options, &mut progress)?;
-        warnings.extend(odd::left_out(&scan, whole, &between));
+        warnings.extend(odd::left_out(&scan, &whole, &between));
     }
     warnings.extend(odd::later_than_now(&options, &scan));
     warnings.extend(odd::same_twice(&options.logs, &scan));

@@ -21,7 +21,7 @@ use crate::exchange::Exchange;
 use crate::serving::Serving;
 use crate::store;
 
-/// A request that was under way for so long when the pass was given up is not sent again before the next whole pass.
+/// A request that had taken this long when the pass was given up is not sent again before the next whole pass.
 const SLOW: Duration = Duration::from_secs(5);
 
 /// A pass that is under way.

@@ -25,7 +25,7 @@ pub enum Access {
     Owner,
     /// As the umask has it for all new files.
     Usual,
-    /// Who may do so with the old file. If there is none, this user, and their group for reading.
+    /// Who may do so with the old file. Without an old file, this user, and their group for reading.
     AsBefore,
 }
 
@@ -123,7 +123,7 @@ impl Write for Successor {
     }
 }
 
-/// A file that nobody needs unless it gets its place.
+/// A file that nothing needs unless it gets its place.
 #[derive(Debug)]
 struct Temporary {
     path: PathBuf,

@@ -44,13 +44,9 @@ fn opens_once(log: &Path) -> bool {
     log == Path::new("-") || fs::metadata(log).is_ok_and(|it| !it.is_file() && !it.is_dir())
 }
 
-/// What was left out of logs that span `whole`: all that is not in `between`.
-pub(super) fn left_out(
-    scan: &Scan,
-    whole: Option<(Wall, Wall)>,
-    between: &Between,
-) -> Option<String> {
-    let (first, last) = whole?;
+/// What was left out of the `whole` of the logs: all that is not in `between`.
+pub(super) fn left_out(scan: &Scan, whole: &Scan, between: &Between) -> Option<String> {
+    let (first, last) = whole.summary.span?;
     let ends = [first, last].into_iter().filter(|it| !between.has(*it));
     let ends: Vec<String> = ends.map(|it| to_minute(it.secs())).collect();
     let outside = scan.counts.outside;
