@@ -178,7 +178,7 @@ impl Store {
     /// needs no room: what was removed must not come back.
     pub fn apply(&self, changes: Vec<Change>) -> Result<Applied, StoreError> {
         let applied = self.apply_but_leave_files(changes)?;
-        self.remove_unused_bodies();
+        while self.remove_unused_bodies() {}
         Ok(applied)
     }
 

@@ -236,7 +236,9 @@ fn read(
             return ControlFlow::Break(());
         }
         let pass = pass.get_or_insert_with(|| Pass::begin(options, &rules, &logged));
-        if until.is_some_and(|until| pass.time_of(logged.at) >= until) {
+        let at = pass.time_of(logged.at);
+        if until.is_some_and(|until| at >= until) {
+            pass.pauses.apart.ends_before(at);
             return ControlFlow::Break(());
         }
         pass.request(&logged);

@@ -3,6 +3,7 @@
 use std::fs::read_to_string;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::CapabilitySet;
 
 use crate::error::Error;
 
@@ -45,9 +46,11 @@ fn local_ports(range: &str) -> Option<u64> {
 }
 
 /// The congestion controls that this process may select, as the kernel lists them: those that it has ready, or,
-/// without root, those that it allows to everyone.
+/// without `CAP_NET_ADMIN`, those that it allows to all.
 pub(crate) fn congestions() -> String {
-    let which = if rustix::process::geteuid().is_root() { "available" } else { "allowed" };
+    let may_take_any = rustix::thread::capabilities(None)
+        .is_ok_and(|sets| sets.effective.contains(CapabilitySet::NET_ADMIN));
+    let which = if may_take_any { "available" } else { "allowed" };
     let listed = read_to_string(format!("/proc/sys/net/ipv4/tcp_{which}_congestion_control"));
     listed.unwrap_or_default().trim().to_owned()
 }

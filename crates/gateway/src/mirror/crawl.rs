@@ -294,7 +294,7 @@ impl Keeper<'_> {
                     }
                 }
                 (Step::AwaitSleep, Some(exchange)) => {
-                    self.sample(open, &exchange).await;
+                    self.sample(open, &exchange, &mut waits_since).await;
                     tokio::select! {
                         () = self.sleep_waits() => {}
                         () = self.rest(open, news) => {}
@@ -309,7 +309,7 @@ impl Keeper<'_> {
                     let samples = open.plan().rules().complete;
                     let exchange = samples.then(|| self.site().begin_background());
                     if let Some(exchange) = exchange.flatten() {
-                        self.sample(open, &exchange).await;
+                        self.sample(open, &exchange, &mut waits_since).await;
                     }
                     self.rest(open, news).await;
                 }
@@ -362,14 +362,11 @@ impl Keeper<'_> {
         exchange: Arc<Exchange>,
         waits_since: &mut Option<Mono>,
     ) -> Ended {
-        let clock = &self.serving.clock;
         open.begin_pass(kind, self.now());
         let pass = Pass::new(self.serving, self.site, open, Arc::clone(&exchange));
         let in_time = async {
-            self.sleep_waits().await;
-            let since = *waits_since.get_or_insert_with(|| clock.now().mono);
-            let longest = schedule::longest(&open.plan(), self.how_awake().is_alone);
-            clock.sleep(longest.saturating_sub(clock.now().mono.since(since))).await;
+            let longest = || schedule::longest(&open.plan(), self.how_awake().is_alone);
+            self.sleep_has_waited(longest, waits_since).await;
             pass.give_up();
             std::future::pending::<()>().await;
         };
@@ -382,6 +379,18 @@ impl Keeper<'_> {
         let Some(report) = report else { return Ended::Stopped };
         self.log(&report);
         if open.changed_since_pass_began() { Ended::Changed(exchange) } else { Ended::Over }
+    }
+
+    /// Returns when the server's sleep has waited for the mirror as long as it may, since `waits_since`.
+    async fn sleep_has_waited(
+        &self,
+        longest: impl Fn() -> Duration,
+        waits_since: &mut Option<Mono>,
+    ) {
+        let clock = &self.serving.clock;
+        self.sleep_waits().await;
+        let since = *waits_since.get_or_insert_with(|| clock.now().mono);
+        clock.sleep(longest().saturating_sub(clock.now().mono.since(since))).await;
     }
 
     /// Returns when the server's sleep waits for the mirror.
@@ -397,17 +406,18 @@ impl Keeper<'_> {
     }
 
     /// Checks one path that clients were told does not exist.
-    async fn sample(&self, open: &Arc<OpenMirror>, exchange: &Arc<Exchange>) {
+    async fn sample(
+        &self,
+        open: &Arc<OpenMirror>,
+        exchange: &Arc<Exchange>,
+        waits_since: &mut Option<Mono>,
+    ) {
         let pass = Pass::new(self.serving, self.site, open, Arc::clone(exchange));
-        let longest = schedule::longest(&open.plan(), false);
-        let in_time = async {
-            self.sleep_waits().await;
-            self.serving.clock.sleep(longest).await;
-        };
+        let longest = || schedule::longest(&open.plan(), false);
         tokio::select! {
             biased;
             () = pass.sample() => {}
-            () = in_time => {}
+            () = self.sleep_has_waited(longest, waits_since) => {}
         }
     }
 

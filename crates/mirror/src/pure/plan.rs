@@ -356,13 +356,10 @@ impl Planner {
     }
 
     /// The server has given a client a page at this address. If the mirror remembers that nothing is there, that is not
-    /// given before it is confirmed; returns whether it is so.
+    /// given before it is confirmed; returns whether that is new.
     pub fn found_by_client(&mut self, address: &Address) -> bool {
         let is_gone = self.pages.get(address).is_some_and(Page::is_gone);
-        if is_gone {
-            self.pages.set_outdated(address, true);
-        }
-        is_gone
+        is_gone && !self.pages.set_outdated(address, true)
     }
 
     /// A client's unsafe request has succeeded: negative answers go, and pages are to be confirmed before the server

@@ -20,12 +20,23 @@ struct YearsApart {
     requests: u64,
 }
 
+/// All of a log but the few requests that lie years before or after it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct MainPart {
+    /// The last of those before it.
+    pub(super) after: Option<Mono>,
+    /// The first of those after it.
+    pub(super) before: Option<Mono>,
+}
+
 /// The pauses of years in a log.
 #[derive(Debug, Default)]
 pub(super) struct Apart {
     requests: u64,
     last: Mono,
     pauses: Vec<YearsApart>,
+    /// The first request that does not count, because it comes days after the first one.
+    ends_before: Option<Mono>,
 }
 
 impl Apart {
@@ -39,17 +50,23 @@ impl Apart {
         self.last = at;
     }
 
-    /// The first and the last request of all but the few that lie years before or after them; none if there are no
-    /// such few.
-    pub(super) fn main_part(&self) -> Option<(Mono, Mono)> {
-        let few = MOST.min(self.requests / ONE_IN);
-        let first = self.pauses.iter().rfind(|it| it.requests <= few).map(|it| it.before);
-        let last = self.pauses.iter().find(|it| self.requests - it.requests <= few);
-        let last = last.map(|it| it.after);
-        if first.is_none() && last.is_none() {
-            return None;
+    /// The log is read no further than to this request, which is too many days after the first one.
+    pub(super) fn ends_before(&mut self, at: Mono) {
+        self.ends_before = Some(at);
+    }
+
+    /// `None` if there are no such few.
+    pub(super) fn main_part(&self) -> Option<MainPart> {
+        let has_begun_years_later = self.ends_before.is_some_and(|it| it.since(self.last) >= LEAST)
+            && self.requests <= MOST;
+        if has_begun_years_later {
+            return Some(MainPart { after: Some(self.last), before: None });
         }
-        Some((first.unwrap_or(Mono::ZERO), last.unwrap_or(self.last)))
+        let few = MOST.min(self.requests / ONE_IN);
+        let after = self.pauses.iter().rfind(|it| it.requests <= few).map(|it| it.after);
+        let before = self.pauses.iter().find(|it| self.requests - it.requests <= few);
+        let before = before.map(|it| it.before);
+        (after.is_some() || before.is_some()).then_some(MainPart { after, before })
     }
 }
 
@@ -59,10 +76,14 @@ mod tests {
 
     const YEAR: u64 = 365 * 86_400;
 
-    fn main_part(times: impl IntoIterator<Item = u64>) -> Option<(u64, u64)> {
+    fn main_part(times: impl IntoIterator<Item = u64>) -> Option<MainPart> {
         let mut apart = Apart::default();
         times.into_iter().for_each(|at| apart.request(Mono::from_secs(at)));
-        apart.main_part().map(|(first, last)| (first.0.as_secs(), last.0.as_secs()))
+        apart.main_part()
+    }
+
+    fn part(after: Option<u64>, before: Option<u64>) -> Option<MainPart> {
+        Some(MainPart { after: after.map(Mono::from_secs), before: before.map(Mono::from_secs) })
     }
 
     #[test]
@@ -70,15 +91,25 @@ mod tests {
         let hours = |from: u64, count: u64| (0..count).map(move |hour| from + hour * 3600);
         let late = 170 * YEAR;
         assert_eq!(main_part(hours(0, 200)), None);
-        assert_eq!(main_part(hours(0, 200).chain([late])), Some((0, 199 * 3600)));
+        assert_eq!(main_part(hours(0, 200).chain([late])), part(None, Some(late)));
         let both = [0].into_iter().chain(hours(60 * YEAR, 200)).chain([late]);
-        assert_eq!(main_part(both), Some((60 * YEAR, 60 * YEAR + 199 * 3600)));
+        assert_eq!(main_part(both), part(Some(0), Some(late)));
         let several = hours(0, 200).chain([2 * YEAR, 4 * YEAR, late]);
-        assert_eq!(main_part(several), Some((0, 199 * 3600)));
+        assert_eq!(main_part(several), part(None, Some(2 * YEAR)));
         // A second part of the log, a pause of less than a year, and a log of which one in three would be left out.
         assert_eq!(main_part(hours(0, 200).chain(hours(2 * YEAR, 11))), None);
         assert_eq!(main_part(hours(0, 200).chain([YEAR])), None);
         assert_eq!(main_part([0, 3600, late]), None);
         assert_eq!(main_part([]), None);
+    }
+
+    #[test]
+    fn a_wrong_date_before_the_days_that_are_asked_for_is_apart() {
+        for (next, expected) in [(60 * YEAR, part(Some(0), None)), (2 * 86_400, None)] {
+            let mut apart = Apart::default();
+            apart.request(Mono::ZERO);
+            apart.ends_before(Mono::from_secs(next));
+            assert_eq!(apart.main_part(), expected);
+        }
     }
 }

@@ -34,9 +34,11 @@ pub(super) fn main_part(options: &AnalyzeOptions, pass: &Pass) -> Option<Between
     if is_chosen || options.logs.iter().any(|log| opens_once(log)) {
         return None;
     }
-    let (first, last) = pass.pauses.apart.main_part()?;
-    let until = pass.start + last.0 + Duration::from_millis(1);
-    Some(Between { from: pass.start + first.0, until })
+    let part = pass.pauses.apart.main_part()?;
+    let all = Between::default();
+    let from = part.after.map(|it| pass.start + it.0 + Duration::from_millis(1));
+    let until = part.before.map(|it| pass.start + it.0);
+    Some(Between { from: from.unwrap_or(all.from), until: until.unwrap_or(all.until) })
 }
 
 /// Standard input, or a pipe.
@@ -98,7 +100,7 @@ pub(super) fn same_twice(logs: &[PathBuf], scan: &Scan) -> Option<String> {
     same.truncate(NAMED);
     (!same.is_empty()).then(|| {
         format!(
-            "the same log was given twice, so its requests count twice: {}{more}",
+            "two logs seem to be the same, so its requests count twice: {}{more}",
             same.join("; ")
         )
     })
