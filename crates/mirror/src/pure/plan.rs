@@ -156,6 +156,8 @@ pub struct Planner {
     doubted: Option<Timestamp>,
     /// It is believed that the site has no start page.
     start_is_gone: bool,
+    /// When the server first said that there is no start page, if that is not believed yet.
+    start_missing: Option<Timestamp>,
     /// Addresses that the plan has forgotten since [`Planner::take_forgotten`].
     forgotten: Vec<Address>,
     completeness: Completeness,
@@ -181,6 +183,7 @@ impl Planner {
             losses: Losses::default(),
             doubted: None,
             start_is_gone: false,
+            start_missing: None,
             forgotten: Vec::new(),
             completeness,
             samples: Samples::default(),
@@ -251,7 +254,7 @@ impl Planner {
         }
         match pass.in_flight() > 0 {
             true => Next::WaitForAnswer,
-            false if self.checks_losses() => self.next(now),
+            false if self.checks_losses(now) => self.next(now),
             false => self.end(now),
         }
     }

@@ -129,6 +129,7 @@ impl Planner {
                 let is_lost = is_gone && self.was_good(address, before.entry);
                 if address.as_str() == "/" {
                     self.start_is_gone = is_gone;
+                    self.start_missing = None;
                 }
                 self.note(if is_lost { Event::Deleted } else { Event::Kept });
                 self.pages.set(address, kept(&new.entry));

@@ -87,7 +87,7 @@ impl Planner {
         let was_refused = page.refused();
         page.modified_ms = page.modified_ms.map(|modified| modified.min(now.as_millis()));
         // Unless the store has it.
-        page.was_good |= page.is_good();
+        page.was_good |= page.is_there();
         page.state = self.judged_again(&address, &page, now);
         // What is mirrored or was tried counts. A form that is full keeps out only what was kept out before.
         if !page.refused().is_some_and(Reason::is_before_fetch) {

@@ -106,6 +106,11 @@ impl Page {
         matches!(self.state, PageState::Kept { is_negative: false, .. })
     }
 
+    /// Whether it is mirrored, as a page or as a redirect.
+    pub(super) fn is_there(&self) -> bool {
+        matches!(self.state, PageState::Kept { is_gone: false, .. })
+    }
+
     /// Whether its links are those that it had before `began`: it was not read since.
     fn still_links(&self, began: Timestamp) -> bool {
         self.is_good() && self.read.is_none_or(|read| read < began)
@@ -305,7 +310,7 @@ impl Pages {
         if let Some(page) = self.known.get_mut(address) {
             self.fetched -= usize::from(counts(page));
             page.was_good = match state {
-                PageState::New => page.was_good || page.is_good(),
+                PageState::New => page.was_good || page.is_there(),
                 PageState::Refused { reason, .. } => {
                     page.was_good && reason.kind() == ReasonKind::ByFailure
                 }
@@ -401,7 +406,8 @@ impl Pages {
         let mut negative = Vec::new();
         for (address, page) in &mut self.known {
             match page.state {
-                PageState::Kept { is_negative: true, .. } => {
+                PageState::Kept { is_negative: true, is_gone, .. } => {
+                    page.was_good = !is_gone;
                     page.state = PageState::New;
                     self.fetched += 1;
                     negative.push(address.clone());

@@ -142,7 +142,7 @@ impl World {
                     let order = waiting.remove(0);
                     self.answer(&order);
                 }
-                Next::Done(report) => return report,
+                Next::Done(report) => return self.ended(report),
                 Next::Idle => panic!("no pass"),
             }
         }

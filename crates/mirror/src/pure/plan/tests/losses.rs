@@ -1,8 +1,42 @@
 //! A server that says that everything is gone, or closed.
 
+use std::cell::Cell;
+
 use super::*;
 
 const MINUTE: Duration = Duration::from_mins(1);
+
+impl World {
+    /// What a pass has learned and is not believed goes from the store at its end.
+    pub(super) fn ended(&mut self, report: PassReport) -> PassReport {
+        if report.is_doubted {
+            for address in self.planner.take_forgotten() {
+                self.store.remove(address.as_str());
+            }
+        }
+        report
+    }
+
+    /// Runs a whole pass until the server is put to sleep, after so many answers. An hour later it starts.
+    fn interrupted_after(&mut self, answers: usize) {
+        self.asked.clear();
+        self.planner.begin(PassKind::Whole, self.now, None);
+        while self.asked.len() < answers {
+            match self.planner.next(self.now) {
+                Next::Fetch(order) => self.answer(&order),
+                Next::WaitUntil(when) => self.now = when,
+                other => panic!("{other:?}"),
+            }
+        }
+        self.later(1);
+        self.planner.server_started();
+    }
+
+    /// Whether the store has anything that says that nothing is there.
+    fn denies(&self) -> bool {
+        self.store.values().any(|entry| entry.status == 404)
+    }
+}
 
 /// A site of 27 pages, mirrored a day ago.
 fn mirrored() -> World {
@@ -255,4 +289,119 @@ fn the_rules_of_robots_txt_do_not_go_with_it() {
     world.serve = Box::new(|_| Some(status(404)));
     assert!(world.whole().is_doubted);
     assert_eq!(world.planner.forbidden(&at("/private/x")), Some(Reason::Robots));
+}
+
+#[test]
+fn a_first_pass_that_goes_on_while_the_server_starts_learns_nothing() {
+    let mut world = World::new(rules(), |path| Some(site(path)));
+    world.interrupted_after(8);
+    let pages = world.pages().len();
+    assert!(world.planner.is_running() && world.pages().contains("/") && pages < 27, "{pages}");
+    world.serve = Box::new(|_| Some(status(404)));
+    let report = world.whole();
+    assert!(report.is_doubted && report.was_cut, "{report:?}");
+    assert_eq!(world.asked.iter().filter(|it| *it == "/").count(), 1, "{:?}", world.asked);
+    assert!(!world.denies(), "{:?}", world.store.keys());
+    assert_eq!(world.pages().len(), pages);
+    assert_eq!(world.planner.completeness().not_complete(), Some(NotComplete::Errors));
+    assert!(!world.planner.is_absent(&at("/x")));
+    // It has started.
+    world.serve = Box::new(|path| Some(site(path)));
+    world.now = world.now.plus(MINUTE);
+    let report = world.whole();
+    assert!(!report.was_cut && !report.is_doubted, "{report:?}");
+    assert_eq!((world.pages().len(), world.store["/robots.txt"].status), (27, 404));
+    assert_eq!(world.planner.completeness().not_complete(), None);
+}
+
+#[test]
+fn of_a_new_address_where_nothing_is_the_start_page_decides() {
+    for is_started in [true, false] {
+        let mut world = mirrored();
+        world.whole();
+        for client in [1, 2] {
+            world.planner.requested(&at("/hidden"), client, true, world.now);
+        }
+        world.serve = Box::new(move |path| {
+            let served = if is_started { site(path) } else { status(404) };
+            Some(served)
+        });
+        let report = world.refresh();
+        assert_eq!(world.asked, ["/robots.txt", "/hidden", "/"]);
+        assert_eq!((report.is_doubted, report.deleted), (!is_started, 0));
+        assert_eq!(world.store.contains_key("/hidden"), is_started, "that it is gone is known");
+        assert!(!world.planner.page(&at("/")).unwrap().is_doubtful());
+        assert_eq!(world.pages().len(), 27);
+    }
+}
+
+#[test]
+fn a_site_that_has_only_seeds_is_mirrored_while_its_server_is_awake_for_a_minute_at_a_time() {
+    let seeds = vec![at("/docs/")];
+    let mut world = World::new(PlanRules { seeds, ..rules() }, |path| {
+        Some(match path {
+            "/docs/" => html("<a href=/docs/a/>a</a><a href=/docs/b/>b</a>"),
+            "/docs/a/" | "/docs/b/" => html("x"),
+            _ => status(404),
+        })
+    });
+    // robots.txt, the sitemap, `/`, the icon and the seed.
+    world.interrupted_after(5);
+    assert_eq!(world.pages(), BTreeSet::from(["/docs/"]));
+    let report = world.whole();
+    assert!(!report.was_cut && !report.is_doubted, "{report:?}");
+    assert_eq!(world.pages(), BTreeSet::from(["/docs/", "/docs/a/", "/docs/b/"]));
+    assert_eq!(world.store["/"].status, 404, "it was requested a second time");
+    assert_eq!(world.planner.completeness().not_complete(), None);
+}
+
+#[test]
+fn that_a_site_has_no_start_page_is_believed_although_its_server_slept_in_between() {
+    let mut world = World::new(rules(), |_| Some(status(404)));
+    assert!(world.whole().is_doubted && !world.denies());
+    world.now = world.now.plus(MINUTE);
+    world.planner.server_started();
+    assert!(world.whole().is_doubted && !world.denies(), "it is too early");
+    world.later(1);
+    world.planner.server_started();
+    let report = world.whole();
+    assert!(!report.is_doubted && !report.was_cut, "{report:?}");
+    assert_eq!(world.store["/"].status, 404);
+}
+
+#[test]
+fn a_redirect_is_not_lost_by_one_answer_either() {
+    let serve = |path: &str| match path {
+        "/" => html("<a href=/go>g</a>"),
+        "/go" => Served { fields: vec![("location", "/home".to_owned())], ..status(301) },
+        "/home" => html("home"),
+        _ => status(404),
+    };
+    for is_purged in [false, true] {
+        let mut world = World::new(rules(), move |path| Some(serve(path)));
+        world.whole();
+        assert_eq!(world.store["/go"].status, 301);
+        world.later(24);
+        world.planner.server_started();
+        if is_purged {
+            world.planner.lost(&[at("/go")]);
+            world.store.remove("/go");
+        }
+        let is_missing = Cell::new(true);
+        world.serve = Box::new(move |path| {
+            let is_lost = path == "/go" && is_missing.replace(false);
+            Some(if is_lost { status(404) } else { serve(path) })
+        });
+        let report = world.whole();
+        assert_eq!((report.is_doubted, report.deleted), (false, 0));
+        assert_eq!(world.asked.iter().filter(|it| *it == "/go").count(), 2);
+        assert_eq!(world.store["/go"].status, 301);
+        // It is gone indeed.
+        world.later(24);
+        world.serve = Box::new(move |path| {
+            let is_lost = path == "/go";
+            Some(if is_lost { status(404) } else { serve(path) })
+        });
+        assert_eq!((world.whole().deleted, world.store["/go"].status), (1, 404));
+    }
 }
