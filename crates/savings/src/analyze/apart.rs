@@ -82,8 +82,8 @@ mod tests {
         apart.main_part()
     }
 
-    fn part(after: Option<u64>, before: Option<u64>) -> Option<MainPart> {
-        Some(MainPart { after: after.map(Mono::from_secs), before: before.map(Mono::from_secs) })
+    fn part(after: Option<u64>, before: Option<u64>) -> MainPart {
+        MainPart { after: after.map(Mono::from_secs), before: before.map(Mono::from_secs) }
     }
 
     #[test]
@@ -91,11 +91,11 @@ mod tests {
         let hours = |from: u64, count: u64| (0..count).map(move |hour| from + hour * 3600);
         let late = 170 * YEAR;
         assert_eq!(main_part(hours(0, 200)), None);
-        assert_eq!(main_part(hours(0, 200).chain([late])), part(None, Some(late)));
+        assert_eq!(main_part(hours(0, 200).chain([late])), Some(part(None, Some(late))));
         let both = [0].into_iter().chain(hours(60 * YEAR, 200)).chain([late]);
-        assert_eq!(main_part(both), part(Some(0), Some(late)));
+        assert_eq!(main_part(both), Some(part(Some(0), Some(late))));
         let several = hours(0, 200).chain([2 * YEAR, 4 * YEAR, late]);
-        assert_eq!(main_part(several), part(None, Some(2 * YEAR)));
+        assert_eq!(main_part(several), Some(part(None, Some(2 * YEAR))));
         // A second part of the log, a pause of less than a year, and a log of which one in three would be left out.
         assert_eq!(main_part(hours(0, 200).chain(hours(2 * YEAR, 11))), None);
         assert_eq!(main_part(hours(0, 200).chain([YEAR])), None);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_wrong_date_before_the_days_that_are_asked_for_is_apart() {
-        for (next, expected) in [(60 * YEAR, part(Some(0), None)), (2 * 86_400, None)] {
+        for (next, expected) in [(60 * YEAR, Some(part(Some(0), None))), (2 * 86_400, None)] {
             let mut apart = Apart::default();
             apart.request(Mono::ZERO);
             apart.ends_before(Mono::from_secs(next));
