@@ -61,6 +61,8 @@ struct World {
     asked: Vec<String>,
     /// What caches had to forget.
     forgotten: BTreeSet<String>,
+    /// Forgotten at the end of a pass.
+    dropped: BTreeSet<String>,
     most: usize,
 }
 
@@ -74,6 +76,7 @@ impl World {
             now: START,
             asked: Vec::new(),
             forgotten: BTreeSet::new(),
+            dropped: BTreeSet::new(),
             most: usize::MAX,
         }
     }
@@ -138,10 +141,7 @@ impl World {
             match self.planner.next(self.now) {
                 Next::Fetch(order) => waiting.push(order),
                 Next::WaitUntil(when) => self.now = when,
-                Next::WaitForAnswer => {
-                    let order = waiting.remove(0);
-                    self.answer(&order);
-                }
+                Next::WaitForAnswer => self.answer(&waiting.remove(0)),
                 Next::Done(report) => return self.ended(report),
                 Next::Idle => panic!("no pass"),
             }

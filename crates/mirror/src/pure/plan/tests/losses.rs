@@ -7,12 +7,11 @@ use super::*;
 const MINUTE: Duration = Duration::from_mins(1);
 
 impl World {
-    /// What a pass has learned and is not believed goes from the store at its end.
+    /// What the plan forgets goes from the store at the end of a pass.
     pub(super) fn ended(&mut self, report: PassReport) -> PassReport {
-        if report.is_doubted {
-            for address in self.planner.take_forgotten() {
-                self.store.remove(address.as_str());
-            }
+        for address in self.planner.take_forgotten() {
+            self.store.remove(address.as_str());
+            self.dropped.insert(address.to_string());
         }
         report
     }
