@@ -1,5 +1,6 @@
 //! What a flood of datagrams costs: look-ups, sockets, and what the figures count.
 
+use nightwatt_policy::sleep::PolicyChoice;
 use tokio::net::UdpSocket;
 
 use crate::datagrams::{Peer, dropped, echo, outcome, status, with_echo};
@@ -18,7 +19,9 @@ fn a_hundred_thousand_sources_cause_one_look_up_in_thirty_seconds() {
         "[[udp]]\nname = \"echo\"\non = \"blog\"\norigin = \"localhost:{port}\"\nlisten = [\"127.0.0.1:0\"]\n\
          sessions_per_client = 1024\nkeep_awake = \"datagrams\"\n"
     );
-    services(awake(), table).play(async |stage| {
+    // What sleeps meanwhile must be woken, for which time has to pass.
+    let setup = awake().with(|config| config.scenario.policy = PolicyChoice::AlwaysOn);
+    services(setup, table).play(async |stage| {
         let heard = echo(socket);
         let port = stage.running().udp_addresses[0].port();
         let mut sources = std::collections::HashSet::new();
