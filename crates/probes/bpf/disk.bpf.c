@@ -190,8 +190,9 @@ static __always_inline bool is_of_kind(struct inode *inode, __u32 kind)
 }
 
 /* A file that a program has open. The inode for the metadata of btrfs has the mode of a regular file
- * too (seen on Linux 6.18), but never a name. */
-static __always_inline bool is_open_file(struct inode *inode)
+ * too (seen on Linux 6.18), but never a name. A function of its own: Linux 6.1 allows on_request, step and
+ * forget_page 512 bytes of stack together. */
+static __noinline bool is_open_file(struct inode *inode)
 {
 	return is_of_kind(inode, S_IFREG) && BPF_CORE_READ(inode, i_dentry.first);
 }
@@ -468,7 +469,7 @@ static __always_inline void wrote(struct walk *walk, struct folio *folio, __u64 
 	 * kept whole is sent to its place as the journal's blocks are. No process owns btrfs's metadata. */
 	if (!walk->is_stacked && inode &&
 	    ((is_of_kind(inode, S_IFREG) &&
-	      (walk->is_meta ? !walk->is_journal && holding_of(folio) : from_cache)) ||
+	      (walk->is_meta ? !walk->is_journal && is_open_file(inode) : from_cache)) ||
 	     (is_of_kind(inode, S_IFBLK) && from_cache && !walk->is_meta && !walk->is_held))) {
 		wrote_back(walk, folio, page, inode, bytes);
 		return;
