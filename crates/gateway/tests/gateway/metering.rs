@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -16,18 +17,18 @@ use crate::client::{get, post};
 use crate::stage::{Stage, asleep, awake, secs};
 
 /// Every five seconds the plug says what the server drew: it is not what the scenario says.
-async fn plugged(stage: &Stage, feed: &Feed, (from, to): (u64, u64), metered: &mut f64) {
-    for end in (from + 5..=to).step_by(5) {
+async fn plugged(stage: &Stage, feed: &Feed, time: Range<u64>, metered: &mut f64) {
+    for end in (time.start + 5..=time.end).step_by(5) {
         let watts = if stage.power.is_up() { 61.0 } else { 2.5 };
         stage.at(end).await;
-        add(feed, (end - 5, end), watts);
+        add(feed, end - 5..end, watts);
         *metered += watts * 5.0;
     }
 }
 
-fn add(feed: &Feed, (from, to): (u64, u64), watts: f64) {
-    let joules = Joules(watts * (to - from) as f64);
-    let (from, to) = (Mono::from_secs(from), Mono::from_secs(to));
+fn add(feed: &Feed, time: Range<u64>, watts: f64) {
+    let joules = Joules(watts * (time.end - time.start) as f64);
+    let (from, to) = (Mono::from_secs(time.start), Mono::from_secs(time.end));
     feed.add(Measure { from, to, joules, uncertainty: joules * 0.02 });
 }
 
@@ -44,13 +45,13 @@ fn a_bill_with_a_plug_is_measured_and_says_what_the_plug_says() {
     let (feed, proxy) = (Feed::new("plug/0"), Feed::new("board/0"));
     asleep().metered("blog", &feed).metered("", &proxy).play(async |stage| {
         let mut metered = 0.0;
-        plugged(stage, &feed, (0, 100), &mut metered).await;
+        plugged(stage, &feed, 0..100, &mut metered).await;
         stage.ask(get("/a")).await;
         // Woke at 105, was told to sleep at 165.
-        add(&feed, (100, 105), 61.0);
+        add(&feed, 100..105, 61.0);
         metered += 305.0;
-        plugged(stage, &feed, (105, 600), &mut metered).await;
-        add(&proxy, (0, 600), 3.0);
+        plugged(stage, &feed, 105..600, &mut metered).await;
+        add(&proxy, 0..600, 3.0);
         let status = stage.status();
         let ledger = &status.ledger;
         assert_eq!((ledger.sleeps, ledger.wakeups), (1, 1));
@@ -74,10 +75,10 @@ fn an_hour_without_the_plug_is_modelled_and_marked_so() {
     asleep().metered("blog", &feed).play(async |stage| {
         let mut metered = 0.0;
         // From noon to three; from one to two the plug is away.
-        plugged(stage, &feed, (0, 3600), &mut metered).await;
+        plugged(stage, &feed, 0..3600, &mut metered).await;
         assert_eq!(provenance(&stage.status().ledger), "measured");
         stage.at(7200).await;
-        plugged(stage, &feed, (7200, 10_800), &mut metered).await;
+        plugged(stage, &feed, 7200..10_800, &mut metered).await;
         let status = stage.status();
         let hours: Vec<_> = status.hours.iter().map(|it| provenance(&it.ledger)).collect();
         assert_eq!(hours, ["measured", "modelled", "measured"]);
@@ -97,7 +98,7 @@ fn a_restart_keeps_what_was_measured() {
     let feed = Feed::new("plug/0");
     awake().metered("blog", &feed).play(async |stage| {
         let mut metered = 0.0;
-        plugged(stage, &feed, (0, 4000), &mut metered).await;
+        plugged(stage, &feed, 0..4000, &mut metered).await;
         stage.stop().await;
         stage.start();
         stage.looked().await;
@@ -114,7 +115,7 @@ fn a_plug_that_dies_for_good_leaves_the_bill_to_the_model() {
     let feed = Feed::new("plug/0");
     awake().metered("blog", &feed).play(async |stage| {
         let mut metered = 0.0;
-        plugged(stage, &feed, (0, 50), &mut metered).await;
+        plugged(stage, &feed, 0..50, &mut metered).await;
         stage.at(80_000).await;
         stage.ask(post("/form", "x")).await;
         let status = stage.status();
