@@ -182,13 +182,21 @@ pub(super) async fn carry_out(
         if authorization.status == AuthorizationStatus::Valid {
             continue;
         }
-        if let Some(mut challenge) = authorization.challenge(kind.clone()) {
-            challenge.set_ready().await?;
+        let Some(mut challenge) = authorization.challenge(kind.clone()) else { continue };
+        match challenge.set_ready().await {
+            Ok(()) => {}
+            // An authority that looks at once may reject the proof in this answer.
+            Err(error @ Error::Api(_)) => return Err(rejected(&mut order, error.into()).await),
+            Err(error) => return Err(error.into()),
         }
     }
     match order.poll_ready(&TIMEOUT).await {
         Ok(OrderStatus::Ready) => {}
-        Ok(_) | Err(Error::Api(_)) => return Err(Failed::NotProved(why(&mut order).await)),
+        Ok(_) => {
+            let unexplained = Failed::NotProved("the authority does not say why".to_owned());
+            return Err(rejected(&mut order, unexplained).await);
+        }
+        Err(error @ Error::Api(_)) => return Err(rejected(&mut order, error.into()).await),
         Err(error) => return Err(error.into()),
     }
     let key = order.finalize().await?;
@@ -197,9 +205,9 @@ pub(super) async fn carry_out(
     Ok(format!("{chain}\n{key}"))
 }
 
-/// Why the authority rejected an order.
-async fn why(order: &mut Order) -> String {
-    let mut said = Vec::new();
+/// Why the authority rejected an order: the names it could not check, else `otherwise`.
+async fn rejected(order: &mut Order, otherwise: Failed) -> Failed {
+    let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
         if authorization.refresh().await.is_err() {
@@ -207,9 +215,96 @@ async fn why(order: &mut Order) -> String {
         }
         let name = authorization.identifier().to_string();
         let errors = authorization.challenges.iter().filter_map(|it| it.error.as_ref());
-        said.extend(errors.map(|error| {
+        reasons.extend(errors.map(|error| {
             format!("{name}: {}", error.detail.as_deref().unwrap_or("refused, without a word"))
         }));
     }
-    if said.is_empty() { "the authority does not say why".to_owned() } else { said.join("; ") }
+    if reasons.is_empty() { otherwise } else { Failed::NotProved(reasons.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::Pin;
+
+    use bytes::Bytes;
+    use http::Request;
+    use instant_acme::{BodyWrapper, BytesResponse, HttpClient, NewAccount};
+    use nightwatt_clock::Clock;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// An authority that looks at once: its answer to a challenge has this error already.
+    struct AtOnce {
+        error: Value,
+        /// The authorization repeats the error.
+        is_known: bool,
+    }
+
+    impl AtOnce {
+        fn answer(&self, path: &str) -> Value {
+            let at = |path: &str| format!("https://ca.example/{path}");
+            let challenge = |error: &Value| {
+                let url = at("challenge");
+                json!({ "type": "http-01", "url": url, "token": "token", "status": "pending", "error": error })
+            };
+            match path {
+                "/directory" => json!({
+                    "newNonce": at("nonce"), "newAccount": at("account"), "newOrder": at("order"),
+                }),
+                "/order" => json!({
+                    "status": "pending", "authorizations": [at("authorization")],
+                    "finalize": at("finalize"),
+                }),
+                "/authorization" => {
+                    let error = if self.is_known { &self.error } else { &Value::Null };
+                    json!({
+                        "identifier": { "type": "dns", "value": "lan.example.org" },
+                        "status": "pending", "challenges": [challenge(error)],
+                    })
+                }
+                "/challenge" => challenge(&self.error),
+                _ => json!({ "status": "valid" }),
+            }
+        }
+    }
+
+    impl HttpClient for AtOnce {
+        fn request(
+            &self,
+            request: Request<BodyWrapper<Bytes>>,
+        ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
+            let answer = self.answer(request.uri().path()).to_string();
+            let answer = http::Response::builder()
+                .header("Replay-Nonce", "nonce")
+                .header("Location", "https://ca.example/it")
+                .body(http_body_util::Full::new(Bytes::from(answer)))
+                .unwrap();
+            Box::pin(async { Ok(BytesResponse::from(answer)) })
+        }
+    }
+
+    async fn order_from(authority: AtOnce) -> String {
+        let new =
+            NewAccount { contact: &[], terms_of_service_agreed: true, only_return_existing: false };
+        let directory = "https://ca.example/directory".to_owned();
+        let account = Account::builder_with_http(Box::new(authority));
+        let (account, _) = account.create(&new, directory, None).await.unwrap();
+        let (clock, proofs) = (Clock::real(), Proofs::default());
+        let mut records = Records::open(None, &clock, PathBuf::from("/nonexistent"));
+        let mut proving = Proving { proof: Proof::Http, proofs: &proofs, records: &mut records };
+        let names = ["lan.example.org".to_owned()];
+        carry_out(&account, &names, None, &mut proving).await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn a_proof_rejected_in_the_answer_to_a_challenge_names_its_name() {
+        let error =
+            json!({ "type": "urn:ietf:params:acme:error:unauthorized", "detail": "no text" });
+        let known = order_from(AtOnce { error: error.clone(), is_known: true }).await;
+        assert_eq!(known, "lan.example.org: no text");
+        let unknown = order_from(AtOnce { error, is_known: false }).await;
+        assert!(unknown.contains("no text") && unknown.contains("unauthorized"), "{unknown}");
+    }
 }
