@@ -49,7 +49,7 @@ use watcher::Watcher;
 
 pub use events::EventsReport;
 pub use folded::StackReport;
-pub use live::{LiveReport, LiveSection};
+pub use live::{LiveChannel, LiveReport, LiveSection};
 pub use nightwatt_probes::ProbeError as PlaceError;
 pub use result::{CaliperReport, ChannelTotal, Preempted, SectionEnergy, SectionReport};
 pub use returns::Returns;
@@ -233,25 +233,26 @@ struct RunState {
     energies: Energies,
     live: Option<Live>,
     /// The channel that tables show: its number, meter and name.
-    main: Option<(usize, String)>,
+    main: Option<LiveChannel>,
 }
 
 /// Of the whole machine, if there is one.
-fn main_channel(meters: &[Opened]) -> Option<(usize, String)> {
-    let channels = meters.iter().flat_map(|meter| {
-        meter.channels().iter().map(move |channel| {
-            (channel.scope.is_whole(), format!("{}/{}", meter.name(), channel.name))
-        })
-    });
-    let channels: Vec<(bool, String)> = channels.collect();
-    let main = channels.iter().position(|(is_whole, _)| *is_whole).unwrap_or(0);
-    channels.into_iter().nth(main).map(|(_, name)| (main, name))
+fn main_channel(meters: &[Opened]) -> Option<LiveChannel> {
+    let channels = || {
+        meters.iter().flat_map(|meter| meter.channels().iter().map(move |channel| (meter, channel)))
+    };
+    let place = channels().position(|(_, channel)| channel.scope.is_whole()).unwrap_or(0);
+    channels().nth(place).map(|(meter, channel)| LiveChannel {
+        place,
+        name: format!("{}/{}", meter.name(), channel.name),
+        accuracy: channel.accuracy,
+    })
 }
 
 impl RunState {
     fn live(&self, sections: &[Section]) -> Live {
         let names = sections.iter().map(|section| section.name.clone()).collect();
-        Live::new(names, self.main.as_ref().map(|(_, name)| name.clone()), monotonic())
+        Live::new(names, self.main.clone(), monotonic())
     }
 
     /// What the sections do, if that is to be told now.
@@ -263,7 +264,7 @@ impl RunState {
         let calls = (0..live.sections() as u32).map(|number| Ok(self.watcher.calls(number)?.0));
         let calls = calls.collect::<Result<Vec<_>, Error>>()?;
         let tree = self.watcher.tree()?;
-        let main = self.main.as_ref().and_then(|(place, _)| self.energies.channels().nth(*place));
+        let main = self.main.as_ref().and_then(|it| self.energies.channels().nth(it.place));
         let joules = main.map_or(&[][..], |(.., channel)| channel.shares.nodes());
         let covered = main.map_or(Duration::ZERO, |(.., channel)| channel.covered);
         let told = main.map(|(.., channel)| channel.last.since(self.energies.begun()));

@@ -1,6 +1,7 @@
 //! What the reports for people have in common.
 
-use nightwatt_energy::energy::Provenance;
+use std::time::Duration;
+
 use nightwatt_energy::quantity::Joules;
 use nightwatt_report::{Table, figures};
 
@@ -29,7 +30,7 @@ pub(crate) fn ended(exit_status: u8) -> String {
 /// The energy that no section or function has, and by which meter all of it is.
 pub(crate) fn rest(channel: &ChannelTotal, outside: &str) -> String {
     let idle = match channel.idle_w {
-        Some(watts) => format!("(idle, {watts:.3} W)"),
+        Some(watts) => format!("(idle, {} W)", sure(channel, watts)),
         None => "(idle: not known)".to_owned(),
     };
     let rows = [
@@ -37,40 +38,42 @@ pub(crate) fn rest(channel: &ChannelTotal, outside: &str) -> String {
         ("(other processes)", channel.others_j),
         (&*idle, channel.idle_j),
     ];
-    // The digits of a model are no surer than the model.
-    let is_modelled = matches!(channel.provenance, Provenance::Modelled { .. });
-    let share = Some(channel.accuracy.relative).filter(|share| is_modelled && *share > 0.0);
-    let shown = |joules: Joules| match share {
-        Some(share) => figures::rounded(joules.get(), Some(share * joules.get().abs())),
-        None => figure(joules.get()),
-    };
-    let sure = share.map_or_else(String::new, |share| format!(", {}", figures::accuracy(share)));
-    let table = Table::of("", rows).text("elsewhere", |it| it.0).written("", "J", |it| shown(it.1));
+    let table = Table::of("", rows)
+        .text("elsewhere", |it| it.0)
+        .written("", "J", |it| sure(channel, it.1.get()));
     format!(
-        "\n{}\n {} J by {}/{}, {}{sure}, read every {}\n",
+        "\n{}\n {}, read every {}\n",
         Table::from(table).to_text(),
-        shown(channel.joules),
-        channel.meter,
-        channel.channel,
-        channel.provenance.as_str(),
+        total(channel),
         seconds(channel.interval_s)
     )
+}
+
+/// `46 J by plug/power, measured, ± 1.0 %`.
+pub(crate) fn total(channel: &ChannelTotal) -> String {
+    let ChannelTotal { meter, channel: name, provenance, .. } = channel;
+    let share = share_off(channel);
+    let accuracy =
+        if share > 0.0 { format!(", {}", figures::accuracy(share)) } else { String::new() };
+    let joules = sure(channel, channel.joules.get());
+    format!("{joules} J by {meter}/{name}, {}{accuracy}", provenance.as_str())
+}
+
+/// With the digits that the channel leaves sure.
+pub(crate) fn sure(channel: &ChannelTotal, value: f64) -> String {
+    figures::rounded(value, Some(share_off(channel) * value.abs()))
+}
+
+/// How far the energy of a channel may be off, as a share of it. A meter errs in the same direction all the while.
+pub(crate) fn share_off(channel: &ChannelTotal) -> f64 {
+    let time = Duration::from_secs_f64(channel.interval_s * channel.readings as f64);
+    let Joules(off) = channel.accuracy.of(channel.joules, time);
+    if channel.joules.get() > 0.0 { off / channel.joules.get() } else { 0.0 }
 }
 
 /// A share in per cent.
 pub(crate) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", 100.0 * share))
-}
-
-/// Joules with five digits that count.
-pub(crate) fn figure(joules: f64) -> String {
-    digits(joules, 5)
-}
-
-/// With so many digits that count, of an amount above 0.
-pub(crate) fn digits(value: f64, count: i32) -> String {
-    let digits = if value > 0.0 { count - 1 - value.log10().floor() as i32 } else { count - 3 };
-    format!("{value:.*}", digits.clamp(0, 6) as usize)
 }
 
 /// `1.234 ms`.

@@ -41,7 +41,7 @@ struct Point {
 }
 
 impl Site {
-    /// The frontier as far as it is known.
+    /// The frontier as far as it is known. None while it is too early to say what the policy saves.
     pub(super) fn frontier(&self, now: Mono) -> Option<Frontier> {
         let proxy = self.proxy_power() * self.supervisor.proxy_share();
         let states = self.power_states();
@@ -59,6 +59,9 @@ impl Site {
             let delayed = (self.counters.delayed.load(Ordering::Relaxed), visits.delayed());
             (self.supervisor.bill_since_start(), visits.visits(), delayed)
         };
+        if bill.is_too_early(&states) {
+            return None;
+        }
         let (delayed_requests, delayed_visits) = delayed;
         let policy = Point {
             idle_s: None,

@@ -351,6 +351,7 @@ fn the_history_says_that_it_is_too_early_as_long_as_the_status_has_no_saving() {
             assert_eq!(stage.state(), "asleep");
             let history = json(&stage.ask_admin(get("/api/v1/history")).await);
             assert_eq!(history["sites"][0]["is_too_early"], Value::Bool(is_too_early), "{at} s");
+            assert_eq!(history["sites"][0]["frontier"].is_null(), is_too_early, "{at} s");
             let status = json(&stage.ask_admin(get("/api/v1/status")).await);
             let saving = &status["sites"][0]["ledger"]["saving"];
             assert_eq!(saving.is_null(), is_too_early, "{at} s: {saving}");

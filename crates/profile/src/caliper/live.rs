@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use nightwatt_energy::sections::{Tree, Usage};
 use nightwatt_energy::time::Mono;
+use nightwatt_energy::uncertainty::Accuracy;
 use nightwatt_probes::Calls;
-use nightwatt_report::Table;
+use nightwatt_report::{Table, figures};
 
 use crate::cells::end_of;
-use crate::text::{NAME, figure, seconds};
+use crate::text::{NAME, seconds};
 
 /// Between two tables.
 pub(super) const RENEWED_EVERY: Duration = Duration::from_secs(1);
@@ -18,10 +19,21 @@ pub(super) const RENEWED_EVERY: Duration = Duration::from_secs(1);
 pub struct LiveReport {
     /// Since the beginning, s.
     pub elapsed_s: f64,
-    /// Whose joules: meter and channel.
-    pub channel: Option<String>,
+    /// Whose joules.
+    pub channel: Option<LiveChannel>,
     /// Each section, in the order in which they were asked for.
     pub sections: Vec<LiveSection>,
+}
+
+/// The channel whose energy is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LiveChannel {
+    /// Its number among the channels of all meters.
+    pub place: usize,
+    /// Meter and channel.
+    pub name: String,
+    /// How far it may be off, at 95 %.
+    pub accuracy: Accuracy,
 }
 
 /// One section.
@@ -60,7 +72,7 @@ pub(super) struct LiveSnapshot<'a> {
 /// What was seen at the last look.
 pub(super) struct Live {
     names: Vec<String>,
-    channel: Option<String>,
+    channel: Option<LiveChannel>,
     begin: Mono,
     before: Mono,
     covered: Duration,
@@ -77,7 +89,7 @@ struct PreviousReport {
 }
 
 impl Live {
-    pub(super) fn new(names: Vec<String>, channel: Option<String>, begin: Mono) -> Self {
+    pub(super) fn new(names: Vec<String>, channel: Option<LiveChannel>, begin: Mono) -> Self {
         let sections = vec![PreviousReport::default(); names.len()];
         Self { names, channel, begin, before: begin, covered: Duration::ZERO, sections }
     }
@@ -136,18 +148,21 @@ impl Live {
 impl LiveReport {
     /// A row for each section.
     pub fn text(&self) -> String {
-        let by =
-            self.channel.as_ref().map_or_else(String::new, |channel| format!(", by {channel}"));
-        let shown =
-            |value: Option<f64>, show: fn(f64) -> String| value.map_or("–".to_owned(), show);
+        let channel = self.channel.as_ref();
+        let by = channel.map_or_else(String::new, |channel| format!(", by {}", channel.name));
+        let accuracy = channel.map_or(0.0, |channel| channel.accuracy.relative);
+        let sure = |value: Option<f64>| {
+            let shown = |it: f64| figures::rounded(it, Some(accuracy * it.abs()));
+            value.map_or_else(|| "–".to_owned(), shown)
+        };
         let table = Table::of("", &self.sections)
             .text("section", |it| end_of(&it.name, NAME))
             .count("calls", |it| it.calls)
             .number("calls/s", "", 0, |it| it.calls_per_s)
             .number("on CPU", "%", 1, |it| 100.0 * it.cpus)
-            .written("mean", "", |it| shown(it.mean_s, seconds))
-            .number("power", "W", 3, |it| it.watts)
-            .written("energy", "J", |it| shown(it.joules, figure));
+            .written("mean", "", |it| it.mean_s.map_or_else(|| "–".to_owned(), seconds))
+            .written("power", "W", |it| sure(it.watts))
+            .written("energy", "J", |it| sure(it.joules));
         let table = Table::from(table).to_text();
         format!("\n Sections after {:.0} s{by}:\n\n{table}", self.elapsed_s)
     }
@@ -171,7 +186,12 @@ mod tests {
         tree.insert(1, Node { parent: 0, section: 0 });
         tree.insert(2, Node { parent: 1, section: 1 });
         let names = ["outer", "inner"].map(str::to_owned).to_vec();
-        let mut live = Live::new(names, Some("plug/power".to_owned()), at(1000));
+        let channel = LiveChannel {
+            place: 0,
+            name: "plug/power".to_owned(),
+            accuracy: Accuracy::relative(0.5),
+        };
+        let mut live = Live::new(names, Some(channel), at(1000));
         let mut told = Usage::default();
         let mut look = |now, ended, cpu: [u64; 3], joules: [f64; 3], covered| {
             let calls = Calls {
@@ -212,6 +232,13 @@ mod tests {
         let report = look(5000, 150, [9, 2200, 1300], [0.0, 2.0, 5.0], 2000);
         let outer = &report.sections[0];
         assert_eq!((outer.calls_per_s, outer.mean_s, outer.watts), (0.0, None, Some(4.0)));
-        assert!(report.text().contains(" outer  "), "{}", report.text());
+        let text = report.text();
+        let row: Vec<&str> =
+            text.lines().find(|it| it.contains(" outer  ")).unwrap().split_whitespace().collect();
+        assert_eq!(
+            row[row.len() - 2..],
+            ["4.0", "7"],
+            "by a meter that may be off by half: {text}"
+        );
     }
 }

@@ -62,19 +62,16 @@ impl CaliperReport {
     }
 }
 
-/// `12.3 mJ`, and only the first digit of what may be off by a factor.
+/// `12.3 mJ`, with the digits that this share of it leaves sure.
 fn scaled(joules: f64, share: f64) -> String {
-    let (unit, name, digits) = match joules {
-        _ if joules >= 1.0 => (1.0, "J", 3),
-        _ if joules >= 1e-3 => (1e-3, "mJ", 2),
-        _ if joules >= 1e-6 => (1e-6, "uJ", 2),
-        _ => (1e-9, "nJ", 1),
+    let (unit, name) = match joules {
+        _ if joules >= 1.0 => (1.0, "J"),
+        _ if joules >= 1e-3 => (1e-3, "mJ"),
+        _ if joules >= 1e-6 => (1e-6, "uJ"),
+        _ => (1e-9, "nJ"),
     };
     let value = joules / unit;
-    if share.is_finite() && share >= 1.0 {
-        return format!("{} {name}", figures::rounded(value, Some(share * value)));
-    }
-    format!("{value:.digits$} {name}")
+    format!("{} {name}", figures::rounded(value, Some(share * value)))
 }
 
 #[cfg(test)]
@@ -82,9 +79,10 @@ mod tests {
     use super::scaled;
 
     #[test]
-    fn energy_that_may_be_off_by_a_factor_has_one_digit() {
+    fn energy_has_the_digits_that_are_sure() {
         assert_eq!(scaled(0.297_79, 5.9), "300 mJ");
-        assert_eq!(scaled(0.297_79, 0.05), "297.79 mJ");
-        assert_eq!(scaled(1.234_5e-8, f64::NAN), "12.3 nJ");
+        assert_eq!(scaled(0.297_79, 0.05), "298 mJ");
+        assert_eq!(scaled(0.297_79, 0.001), "297.79 mJ");
+        assert_eq!(scaled(1.234_6e-8, f64::NAN), "12.35 nJ", "not known: four digits");
     }
 }

@@ -2,13 +2,13 @@
 
 use nightwatt_energy::display::bytes;
 use nightwatt_energy::energy::Provenance;
-use nightwatt_report::Table;
+use nightwatt_report::{Table, figures};
 
 use super::report::{DeviceReport, DiskReport};
 use super::row::DiskRow;
 use super::totals::DiskTotal;
 use crate::cells::end_of;
-use crate::text::{digits, ended};
+use crate::text::ended;
 
 /// Rows that people are shown; `--json` has all.
 const ROWS: usize = 30;
@@ -42,7 +42,7 @@ impl DiskReport {
             .written("read", "", |it| size(it.read))
             .written("energy", "J", |it| match (&it.carries, it.joules) {
                 (Some(device), None) => format!("in {device}"),
-                (_, joules) => joules.map(figure).unwrap_or_default(),
+                (_, joules) => energy(joules, it.uncertainty_j),
             })
             .most(ROWS);
         let devices = Table::of("", &self.devices)
@@ -55,8 +55,8 @@ impl DiskReport {
             .written("stacked", "", |it| size(it.stacked))
             .written("unknown", "", |it| size(it.unattributed))
             .written("read", "", |it| size(it.read))
-            .written("energy", "J", |it| it.joules.map(figure).unwrap_or_default())
-            .written("±", "J", |it| it.uncertainty_j.map(figure).unwrap_or_default());
+            .written("energy", "J", |it| energy(it.joules, it.uncertainty_j))
+            .written("±", "J", |it| energy(it.uncertainty_j, it.uncertainty_j));
         let modelled = self.devices.iter().find_map(|device| match device.provenance.as_ref()? {
             Provenance::Modelled { model } => {
                 Some(format!("\n J: above the idle device, modelled: {model}\n"))
@@ -89,7 +89,7 @@ fn totals(kind: &str, totals: &[DiskTotal]) -> String {
         .written("written", "", |it| size(it.written))
         .written("direct", "", |it| size(it.direct))
         .written("read", "", |it| size(it.read))
-        .written("energy", "J", |it| it.joules.map(figure).unwrap_or_default())
+        .written("energy", "J", |it| energy(it.joules, it.uncertainty_j))
         .most(TOTALS);
     Table::from(table).to_text() + "\n"
 }
@@ -120,7 +120,7 @@ fn size(count: u64) -> String {
     if count == 0 { String::new() } else { bytes(count) }
 }
 
-/// Joules with three digits that count.
-fn figure(joules: f64) -> String {
-    digits(joules, 3)
+/// Joules with the digits that the model leaves sure, empty where there are none.
+fn energy(joules: Option<f64>, uncertainty_j: Option<f64>) -> String {
+    joules.map(|joules| figures::rounded(joules, uncertainty_j)).unwrap_or_default()
 }

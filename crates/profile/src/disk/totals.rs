@@ -31,6 +31,8 @@ pub struct DiskTotal {
     pub read: u64,
     /// Energy above the devices' idle states; none where a device's kind is not known.
     pub joules: Option<f64>,
+    /// How far that may be off, at 95 %: a device's model errs in the same direction for all rows.
+    pub uncertainty_j: Option<f64>,
 }
 
 /// What is summed up of a group.
@@ -40,6 +42,7 @@ struct Sum<'a> {
     files: BTreeSet<(&'a str, Option<u64>)>,
     bytes: [u64; 5],
     joules: Option<f64>,
+    uncertainty_j: Option<f64>,
 }
 
 impl<'a> Sum<'a> {
@@ -49,6 +52,7 @@ impl<'a> Sum<'a> {
         let bytes = [row.dirtied, row.dropped, row.written, row.direct, row.read];
         self.bytes.iter_mut().zip(bytes).for_each(|(sum, bytes)| *sum += bytes);
         self.joules = more(self.joules, row.joules);
+        self.uncertainty_j = more(self.uncertainty_j, row.uncertainty_j);
     }
 
     fn take(&mut self, other: Self) {
@@ -56,6 +60,7 @@ impl<'a> Sum<'a> {
         self.files.extend(other.files);
         self.bytes.iter_mut().zip(other.bytes).for_each(|(sum, bytes)| *sum += bytes);
         self.joules = more(self.joules, other.joules);
+        self.uncertainty_j = more(self.uncertainty_j, other.uncertainty_j);
     }
 
     /// Bytes that move, by which totals are sorted.
@@ -67,8 +72,19 @@ impl<'a> Sum<'a> {
     fn total(self, name: String) -> DiskTotal {
         let [dirtied, dropped, written, direct, read] = self.bytes;
         let (processes, files) = (self.processes.len(), self.files.len());
-        let joules = self.joules;
-        DiskTotal { name, processes, files, dirtied, dropped, written, direct, read, joules }
+        let Self { joules, uncertainty_j, .. } = self;
+        DiskTotal {
+            name,
+            processes,
+            files,
+            dirtied,
+            dropped,
+            written,
+            direct,
+            read,
+            joules,
+            uncertainty_j,
+        }
     }
 }
 
@@ -143,7 +159,7 @@ mod tests {
             bursts: 1,
             read_bursts: 0,
             joules: Some(written as f64),
-            uncertainty_j: None,
+            uncertainty_j: Some(written as f64 / 2.0),
         }
     }
 
@@ -170,12 +186,15 @@ mod tests {
     #[test]
     fn small_folders_are_a_part_of_those_above_and_nothing_is_lost() {
         let totals = by_folder(&build());
-        let of = |total: &DiskTotal| (total.name.clone(), total.files, total.written, total.joules);
+        let of = |total: &DiskTotal| {
+            let energy = total.joules.zip(total.uncertainty_j);
+            (total.name.clone(), total.files, total.written, energy)
+        };
         let seen: Vec<_> = totals.iter().map(of).collect();
         // Each of the hundred folders has 0.7 % of the bytes.
         let expected = [
-            ("/src/obj".to_owned(), 1000, 10_000, Some(10_000.0)),
-            ("/src/bin".to_owned(), 1, 4000, Some(4000.0)),
+            ("/src/obj".to_owned(), 1000, 10_000, Some((10_000.0, 5000.0))),
+            ("/src/bin".to_owned(), 1, 4000, Some((4000.0, 2000.0))),
         ];
         assert_eq!(seen, expected);
         assert!(by_folder(&[]).is_empty());

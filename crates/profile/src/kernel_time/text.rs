@@ -1,10 +1,10 @@
 //! The report for people.
 
-use nightwatt_report::{Table, wrapped};
+use nightwatt_report::{Table, figures, wrapped};
 
-use super::result::{CategoryReport, FunctionReport, KernelTimeReport};
+use super::result::{CategoryReport, EnergyReport, FunctionReport, KernelTimeReport};
 use crate::pure::kernel_time::ShareEstimate;
-use crate::text::{ended, figure, percent, seconds};
+use crate::text::{ended, percent, seconds, share_off, sure, total};
 
 /// Number of functions shown of each category.
 const SHOWN: usize = 4;
@@ -50,8 +50,12 @@ impl KernelTimeReport {
         categories: impl IntoIterator<Item = &'a CategoryReport>,
     ) -> String {
         let energy = |it: &CategoryReport| {
-            let energy = self.main_channel().and_then(|channel| it.energy.get(channel))?;
-            Some(energy.joules.get())
+            let number = self.main_channel()?;
+            let EnergyReport { joules, low_j, high_j, .. } = it.energy.get(number)?;
+            let off = share_off(self.channels.get(number)?) * joules.get();
+            // What the meter and the samples leave sure.
+            let half_width = off.hypot((high_j.get() - low_j.get()) / 2.0);
+            Some(figures::rounded(joules.get(), Some(half_width)))
         };
         let table = Table::of("", categories)
             .text(what, |it| it.name)
@@ -60,7 +64,7 @@ impl KernelTimeReport {
             .written("95 %", "%", |it| bounds(it.share.as_ref()))
             .written("own", "", |it| share(it.own_share.as_ref()))
             .written("95 %", "%", |it| bounds(it.own_share.as_ref()))
-            .written("energy", "J", |it| energy(it).map_or_else(|| "–".to_owned(), figure))
+            .written("energy", "J", |it| energy(it).unwrap_or_else(|| "–".to_owned()))
             .text("most of it", |it| largest(&it.functions, it.samples, SHOWN));
         Table::from(table).to_text()
     }
@@ -94,14 +98,8 @@ impl KernelTimeReport {
             largest(&self.helpers.functions, self.helpers.samples, SHOWN)
         ));
         if let Some(channel) = self.main_channel().and_then(|channel| self.channels.get(channel)) {
-            line(&format!(
-                "{} J by {}/{}, {}; {} J of it idle",
-                figure(channel.joules.get()),
-                channel.meter,
-                channel.channel,
-                channel.provenance.as_str(),
-                figure(channel.idle_j.get())
-            ));
+            let idle = sure(channel, channel.idle_j.get());
+            line(&format!("{}; {idle} J of it idle", total(channel)));
         }
         text
     }

@@ -63,12 +63,17 @@ impl Piece {
                 .is_some_and(|(oldest, newest)| newest.at.0.saturating_sub(oldest.at.0) > EDGE_MS)
     }
 
+    /// Whether the first ones reach behind the edge. One of them does: a gap over the end of the edge is in no sum,
+    /// since requests of another piece may fall into it.
+    fn reaches_behind_the_edge(&self) -> bool {
+        let ends = self.first.first().zip(self.first.last());
+        ends.is_some_and(|(begin, last)| last.at.0.saturating_sub(begin.at.0) > EDGE_MS)
+    }
+
     /// A moment leaves the last ones: it is one of the first ones, or goes into the sums.
     fn keep_or_add(&mut self, moment: Moment) {
-        let begin = self.first.first().map_or(moment.at, |first| first.at);
-        let is_near = moment.at.0.saturating_sub(begin.0) <= EDGE_MS;
         match self.first.last() {
-            Some(last) if self.hidden.is_some() || self.first.len() == EDGE_TIMES || !is_near => {
+            Some(last) if self.first.len() == EDGE_TIMES || self.reaches_behind_the_edge() => {
                 let from = last.at;
                 let hidden = self.hidden.get_or_insert(Hidden { from, to: from });
                 self.lengths.add(between(hidden.to, moment.at), 1);

@@ -114,6 +114,21 @@ proptest! {
     }
 }
 
+/// A request that was logged late lies in the first gap of the next piece, which is longer than a piece remembers.
+#[test]
+fn a_late_line_in_a_long_gap_leaves_the_gaps_known() {
+    let times = [1_000_i64, 1_001, 68_584, 128_585, 190_000];
+    let mut alone = Gaps::default();
+    times.map(|at| alone.request(Mono(std::time::Duration::from_millis(at.unsigned_abs()))));
+    let mut pieces = GapPieces::default();
+    for lines in [&times[1..2], &[times[0], times[2], times[3], times[4]]] {
+        let mut piece = Piece::default();
+        lines.iter().for_each(|&at| piece.request(Wall(at)));
+        pieces.merge(&GapPieces::of(piece));
+    }
+    assert_eq!(pieces.figures(5), Some(alone.figures()));
+}
+
 #[test]
 fn pieces_that_overlap_by_hours_have_no_gaps() {
     let piece = |from: i64| {
