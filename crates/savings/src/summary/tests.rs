@@ -119,11 +119,15 @@ proptest! {
 fn a_late_line_in_a_long_gap_leaves_the_gaps_known() {
     let times = [1_000_i64, 1_001, 68_584, 128_585, 190_000];
     let mut alone = Gaps::default();
-    times.map(|at| alone.request(Mono(std::time::Duration::from_millis(at.unsigned_abs()))));
+    for at in times {
+        alone.request(Mono(std::time::Duration::from_millis(at.unsigned_abs())));
+    }
     let mut pieces = GapPieces::default();
     for lines in [&times[1..2], &[times[0], times[2], times[3], times[4]]] {
         let mut piece = Piece::default();
-        lines.iter().for_each(|&at| piece.request(Wall(at)));
+        for &at in lines {
+            piece.request(Wall(at));
+        }
         pieces.merge(&GapPieces::of(piece));
     }
     assert_eq!(pieces.figures(5), Some(alone.figures()));
