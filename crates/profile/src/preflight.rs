@@ -1,13 +1,17 @@
-//! What `caliper` and `disk` need of this machine, before they start anything.
+//! What `caliper`, `disk` and `tcp where` need of this machine, before they start anything.
+
+use std::ffi::OsString;
 
 use nightwatt_host::Host;
 use nightwatt_host::preflight::Preflight;
 use nightwatt_probes::{Point, ProbeError, function_entries, resolve_file};
 
 use crate::caliper::{CaliperOptions, SectionSpec, Target};
+use crate::kernel_time::KernelTimeOptions;
 
 /// Numbers of capabilities, as in `linux/capability.h`.
 const SYS_ADMIN: u32 = 21;
+const SYSLOG: u32 = 34;
 const PERFMON: u32 = 38;
 const BPF: u32 = 39;
 
@@ -35,6 +39,16 @@ pub fn of_caliper(options: &CaliperOptions, is_sampled: bool, host: &Host) -> Ve
 pub fn all_of_caliper(options: &CaliperOptions, is_sampled: bool, host: &Host) -> Vec<String> {
     let rights = of_the_kernel(is_sampled, host);
     with_what_is_named(rights, options, host, |point| function_entries(point).map(drop))
+}
+
+/// What `tcp where` lacks, with programs and processes that it names and that are not there.
+pub fn all_of_kernel_time(options: &KernelTimeOptions, host: &Host) -> Vec<String> {
+    let mut flight = Preflight::default();
+    samples(&mut flight, host);
+    names_of_the_kernel(&mut flight, host);
+    command(&mut flight, options.command.as_deref().unwrap_or_default());
+    processes(&mut flight, &options.processes, host);
+    flight.missing()
 }
 
 /// Rights, and what the kernel offers.
@@ -69,20 +83,23 @@ fn with_what_is_named(
         }
     }
     match &options.target {
-        Target::Command(words) => {
-            let program = words.first().map(|word| word.to_string_lossy().into_owned());
-            if let Some(program) = program {
-                flight.program(&program, "install it, or give its path");
-            }
-        }
-        Target::Processes(pids) => {
-            for pid in pids.iter().filter(|pid| !host.has(format!("/proc/{pid}"))) {
-                flight.note(format!("the process {pid}: `ps` lists processes"));
-            }
-        }
+        Target::Command(words) => command(&mut flight, words),
+        Target::Processes(pids) => processes(&mut flight, pids, host),
         Target::Everything => {}
     }
     flight.missing()
+}
+
+fn command(flight: &mut Preflight, words: &[OsString]) {
+    if let Some(program) = words.first() {
+        flight.program(&program.to_string_lossy(), "install it, or give its path");
+    }
+}
+
+fn processes(flight: &mut Preflight, pids: &[u32], host: &Host) {
+    for pid in pids.iter().filter(|pid| !host.has(format!("/proc/{pid}"))) {
+        flight.note(format!("the process {pid}: `ps` lists processes"));
+    }
 }
 
 fn points(section: &SectionSpec) -> Vec<&Point> {
@@ -106,10 +123,26 @@ fn probes(flight: &mut Preflight, host: &Host) {
 
 /// What samples need, unless the kernel lets all users take them.
 fn samples(flight: &mut Preflight, host: &Host) {
-    let paranoid = host.read("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
-    if paranoid.trim().parse::<i32>().is_ok_and(|level| level > 0) {
+    if level(host, "perf_event_paranoid") > 0 {
         flight.capability("CAP_PERFMON", &[PERFMON, SYS_ADMIN]);
     }
+}
+
+/// What the addresses in `/proc/kallsyms` need.
+fn names_of_the_kernel(flight: &mut Preflight, host: &Host) {
+    match level(host, "kptr_restrict") {
+        0 if level(host, "perf_event_paranoid") <= 1 => {}
+        0 | 1 => flight.capability("CAP_SYSLOG", &[SYSLOG]),
+        _ => flight.note(
+            "names of the kernel's functions: `sysctl kernel.kptr_restrict=1` shows them to root",
+        ),
+    }
+}
+
+/// A setting of the kernel; 0 if it cannot be read.
+fn level(host: &Host, name: &str) -> i32 {
+    let text = host.read(format!("/proc/sys/kernel/{name}")).unwrap_or_default();
+    text.trim().parse().unwrap_or(0)
 }
 
 /// The first two numbers of a release, such as `6.18.15+deb13`.

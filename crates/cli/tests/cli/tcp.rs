@@ -238,11 +238,25 @@ fn a_capture_is_told_and_compared_with_what_the_kernel_said() {
 }
 
 #[test]
-fn a_dry_run_of_the_lab_names_its_links_and_what_is_missing() {
-    let output = nightwatt(&["tcp", "lab", "--scenario", "d", "--quick", "--dry-run", "--json"]);
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(said["would"][0], "measure over the links d");
-    // What is missing depends on the machine.
-    let lacks = !said["missing"].as_array().unwrap().is_empty();
-    assert_eq!(output.status.code(), Some(i32::from(lacks)), "{}", told(&output));
+fn a_dry_run_names_what_would_be_measured_and_what_is_missing() {
+    let ran = tempfile::tempdir().unwrap().path().join("ran").display().to_string();
+    for (args, step) in [
+        (&["lab", "--scenario", "d", "--quick"][..], "measure over the links d"),
+        (&["helps", "tso+gso+gro,pacing", "--scenario", "d"], "try tso+gso+gro, pacing"),
+        (&["where", "--hz", "99", "--", "touch", &ran], "sample each CPU 99 times per second"),
+    ] {
+        // `where` has its own words behind `--`.
+        let all = [&["tcp", args[0], "--dry-run", "--json"], &args[1..]].concat();
+        let output = nightwatt(&all);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let would = report["would"].as_array().unwrap();
+        assert!(would.iter().any(|it| it == step), "{report}");
+        // What is missing depends on the machine.
+        let lacks = !report["missing"].as_array().unwrap().is_empty();
+        assert_eq!(output.status.code(), Some(i32::from(lacks)), "{}", told(&output));
+    }
+    assert!(!std::path::Path::new(&ran).exists());
+    let output = nightwatt(&["tcp", "where", "--dry-run", "--", "no-such-program-here"]);
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(told(&output).contains("the program `no-such-program-here`"), "{}", told(&output));
 }

@@ -9,7 +9,9 @@ use super::lab::{
     RunLimits, RunsArgs, driven, failure, is_ready, planned, refusals, table, write_files,
 };
 use crate::ExitStatus;
+use crate::dry_run::DryRun;
 use crate::errors::Failure;
+use crate::figures;
 use crate::output;
 
 /// `tcp helps`.
@@ -56,6 +58,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
+    if runs.dry_run {
+        let missing = plan.plan.ends.missing(false);
+        return DryRun { would: would(&plan), missing }.say(runs.json);
+    }
     is_ready("nightwatt tcp helps", &plan.plan)?;
     let (report, ended) =
         driven(runs, &clock, |stop, on_progress| helps::run(&plan, stop, on_progress))?;
@@ -73,6 +79,27 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
     }
     ended.map_err(|error| failure(&error))?;
     Ok(if report.is_whole() { ExitStatus::Success } else { ExitStatus::Failed })
+}
+
+/// What the runs of a plan are.
+fn would(plan: &HelpsPlan) -> Vec<String> {
+    let HelpsPlan { plan, changes, .. } = plan;
+    let links: Vec<&str> = plan.scenarios.iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<String> = changes.iter().map(ToString::to_string).collect();
+    // Each run of a load is one of a pair.
+    let [least, most] =
+        plan.reckoned().map(|time| figures::time(time.saturating_mul(2 * changes.len() as u32)));
+    vec![
+        format!("measure over the links {}", links.join(", ")),
+        format!("try {}", names.join(", ")),
+        format!(
+            "make {} to {} pairs of runs for each change and each of {} that may feel it",
+            plan.least,
+            plan.most,
+            figures::counted(plan.cells.len() as u64, "load")
+        ),
+        format!("take {least} to {most}, by what the links carry"),
+    ]
 }
 
 fn plan(args: &Args) -> Result<HelpsPlan, Failure> {

@@ -53,10 +53,6 @@ pub(crate) struct Args {
     /// Capture the sender's packets of each run with tcpdump, and compare them with the counts of kernels and cards
     #[arg(long)]
     pub(crate) capture: bool,
-    /// Print which links would be measured and how long that takes, and what this machine lacks for it (then exit
-    /// status 1); run nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
     #[command(flatten)]
     pub(crate) runs: RunsArgs,
 }
@@ -71,6 +67,10 @@ Docs: docs/tcp-lab.md";
 /// What `tcp lab` and `tcp helps` have in common.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunsArgs {
+    /// Print which links would be measured and how long that takes, and what this machine lacks for it (then exit
+    /// status 1); run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Another table of links [default: the seven published ones]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) table: Option<PathBuf>,
@@ -173,7 +173,7 @@ fn measure(args: &Args) -> Result<ExitStatus, Failure> {
     let plan = plan(args)?;
     let clock = Clock::real();
     let runs = &args.runs;
-    if args.dry_run {
+    if runs.dry_run {
         let missing = plan.ends.missing(plan.capture);
         return DryRun { would: would(&plan), missing }.say(runs.json);
     }

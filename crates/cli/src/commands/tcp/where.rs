@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
+use nightwatt_meters::MeterSpec;
 use nightwatt_profile::kernel_time::{self, KernelTimeOptions};
+use nightwatt_profile::preflight;
 
 use crate::ExitStatus;
 use crate::args::WatchArgs;
 use crate::commands::run::{cannot_watch, failed, like, running};
+use crate::dry_run::DryRun;
 use crate::errors::Failure;
 use crate::figures;
 use crate::output;
@@ -29,6 +32,9 @@ pub(crate) struct Args {
     /// Write all stacks with their CPU time in us, for flame graphs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) folded: Option<PathBuf>,
+    /// Print what would be watched, and what this machine lacks for it (then exit status 1); run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -53,6 +59,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         meters: args.watch.meters.chosen(),
         interval: args.watch.interval,
     };
+    if args.dry_run {
+        let missing = preflight::all_of_kernel_time(&options, &nightwatt_host::Host::default());
+        return DryRun { would: would(&options), missing }.say(args.watch.json).map_err(failed);
+    }
     // Opened before the run, so that paths that cannot be written do not cost the figures.
     let mut output = Output::open(args.watch.output.as_deref()).map_err(failed)?;
     let folded = args.folded.as_deref().map(|path| Output::open(Some(path)));
@@ -73,4 +83,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
         folded.write(report.folded().trim_end().to_owned()).map_err(failed)?;
     }
     Ok(like(report.exit_status))
+}
+
+/// What a run with these options does.
+fn would(options: &KernelTimeOptions) -> Vec<String> {
+    let idle = options
+        .idle
+        .map(|time| format!("measure the idle machine for {} first", figures::time(time)));
+    let words: Vec<_> =
+        options.command.iter().flatten().map(|word| word.to_string_lossy()).collect();
+    let command = (!words.is_empty()).then(|| format!("run `{}`", words.join(" ")));
+    let sample = format!("sample each CPU {} times per second", options.hz);
+    let meters: Vec<&str> = options.meters.iter().map(MeterSpec::name).collect();
+    let meters = format!("read the meters {}", meters.join(", "));
+    let time = options.time.map(|time| format!("stop after {}", figures::time(time)));
+    [idle, command, Some(sample), Some(meters), time].into_iter().flatten().collect()
 }
