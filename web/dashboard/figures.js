@@ -222,7 +222,7 @@ export function mirror(section, note, box, it) {
   box.replaceChildren(table(["of the mirror", "value"], rows));
 }
 
-// What fixed time-outs would have done; nothing to show before a request needed the server.
+// What fixed time-outs would have done; hidden before a request needed the server, and while it is too early for a saving.
 export function frontier(section, note, box, it) {
   section.hidden = !it || it.requests === 0;
   if (section.hidden) return false;

@@ -155,6 +155,28 @@ fn version(release: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
+    /// The kernel's `kallsyms_show_value`: addresses are for all where `perf` is for all, else by `CAP_SYSLOG`.
+    #[test]
+    fn names_of_the_kernel_need_what_the_kernel_asks_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::at(folder.path());
+        let settings = folder.path().join("proc/sys/kernel");
+        std::fs::create_dir_all(&settings).unwrap();
+        let missing = |restrict: &str, paranoid: &str| {
+            std::fs::write(settings.join("kptr_restrict"), restrict).unwrap();
+            std::fs::write(settings.join("perf_event_paranoid"), paranoid).unwrap();
+            let mut flight = Preflight::default();
+            names_of_the_kernel(&mut flight, &host);
+            flight.missing().join(" ")
+        };
+        assert_eq!(missing("0\n", "1\n"), "");
+        assert!(missing("2\n", "1\n").contains("kernel.kptr_restrict=1"));
+        // As root, nothing is missing.
+        let is_syslog = |text: &str| text.is_empty() || text.contains("CAP_SYSLOG");
+        let strict = missing("0\n", "2\n");
+        assert!(is_syslog(&strict) && strict == missing("1\n", "-1\n"), "{strict}");
+    }
+
     #[test]
     fn releases_are_compared_by_their_numbers() {
         assert!(version("6.18.15+deb13-cloud-amd64\n") >= Some(STRICT));

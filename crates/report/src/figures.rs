@@ -33,8 +33,8 @@ pub fn rounded(value: f64, half_width: Option<f64>) -> String {
         return format!("{value}");
     }
     let exponent = |value: f64| value.abs().log10().floor() as i32;
-    let digit =
-        exponent(half_width) - i32::from(half_width / 10_f64.powi(exponent(half_width)) < 3.0);
+    let digit = exponent(half_width)
+        - i32::from(half_width / 10_f64.powi(exponent(half_width)) < 2.999_999);
     let last = digit.min(exponent(value));
     if last > 0 {
         let step = 10_f64.powi(last);
@@ -75,9 +75,11 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// How far a figure may be off, as a share of it: `± 3.0 %`, or beyond all of it as a factor.
+/// How far a figure may be off, as a share of it: `± 3.0 %`, `± 0.03 %`, or beyond all of it as a factor.
 pub fn accuracy(share: f64) -> String {
-    if share < 1.0 {
+    if share < 0.001 {
+        format!("± {} %", rounded(100.0 * share, Some(100.0 * share)))
+    } else if share < 1.0 {
         format!("± {:.1} %", 100.0 * share)
     } else {
         format!("within a factor of {:.0}", 1.0 + share)

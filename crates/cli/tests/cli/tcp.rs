@@ -239,11 +239,15 @@ fn a_capture_is_told_and_compared_with_what_the_kernel_said() {
 
 #[test]
 fn a_dry_run_names_what_would_be_measured_and_what_is_missing() {
-    let ran = tempfile::tempdir().unwrap().path().join("ran").display().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let ran = folder.path().join("ran").display().to_string();
+    let own = std::process::id().to_string();
+    let watched = format!("watch the processes {own}");
     for (args, step) in [
         (&["lab", "--scenario", "d", "--quick"][..], "measure over the links d"),
         (&["helps", "tso+gso+gro,pacing", "--scenario", "d"], "try tso+gso+gro, pacing"),
         (&["where", "--hz", "99", "--", "touch", &ran], "sample each CPU 99 times per second"),
+        (&["where", "--for", "10s", "-p", &own], &watched),
     ] {
         // `where` has its own words behind `--`.
         let all = [&["tcp", args[0], "--dry-run", "--json"], &args[1..]].concat();

@@ -1,12 +1,13 @@
 //! One order: proves that we control the names, and obtains a certificate for them.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use instant_acme::{
-    Account, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error, Identifier,
-    NewOrder, Order, OrderStatus, RetryPolicy,
+    Account, AuthorizationStatus, CertificateIdentifier, ChallengeStatus, ChallengeType, Error,
+    Identifier, NewOrder, Order, OrderStatus, Problem, RetryPolicy,
 };
 
 use nightwatt_host::explained::Explained;
@@ -176,19 +177,26 @@ pub(super) async fn carry_out(
     // Two names may share one set of records (`example.org` and `*.example.org`). All are there before the authority
     // looks for the first: else its resolver could keep a set that lacks the second.
     records.wait_for_all().await?;
+    let mut refused = BTreeMap::new();
+    let mut number = 0;
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
         let mut authorization = authorization?;
+        number += 1;
         if authorization.status == AuthorizationStatus::Valid {
             continue;
         }
         let Some(mut challenge) = authorization.challenge(kind.clone()) else { continue };
         match challenge.set_ready().await {
             Ok(()) => {}
-            // An authority that looks at once may reject the proof in this answer.
-            Err(error @ Error::Api(_)) => return Err(rejected(&mut order, error.into()).await),
+            Err(Error::Api(problem)) => {
+                refused.insert(number, problem);
+            }
             Err(error) => return Err(error.into()),
         }
+    }
+    if !refused.is_empty() {
+        are_checked(&mut order, &kind, &refused).await?;
     }
     match order.poll_ready(&TIMEOUT).await {
         Ok(OrderStatus::Ready) => {}
@@ -196,7 +204,9 @@ pub(super) async fn carry_out(
             let unexplained = Failed::NotProved("the authority does not say why".to_owned());
             return Err(rejected(&mut order, unexplained).await);
         }
-        Err(error @ Error::Api(_)) => return Err(rejected(&mut order, error.into()).await),
+        Err(error @ (Error::Api(_) | Error::Timeout(_))) => {
+            return Err(rejected(&mut order, error.into()).await);
+        }
         Err(error) => return Err(error.into()),
     }
     let key = order.finalize().await?;
@@ -205,18 +215,42 @@ pub(super) async fn carry_out(
     Ok(format!("{chain}\n{key}"))
 }
 
+/// Fails if the authority does not check the proofs of these authorizations, by their number. An error in its answer to
+/// a challenge may also be that of a check, which is over or is repeated (RFC 8555, 8.2): then the order tells its result.
+async fn are_checked(
+    order: &mut Order,
+    kind: &ChallengeType,
+    refused: &BTreeMap<usize, Problem>,
+) -> Result<(), Failed> {
+    let mut reasons = Vec::new();
+    let mut number = 0;
+    let mut authorizations = order.authorizations();
+    while let Some(authorization) = authorizations.next().await {
+        let mut authorization = authorization?;
+        number += 1;
+        let Some(problem) = refused.get(&number) else { continue };
+        let name = authorization.identifier().to_string();
+        let challenges = &authorization.refresh().await?.challenges;
+        let mut challenges = challenges.iter().filter(|it| it.r#type == *kind);
+        if challenges.any(|it| it.status == ChallengeStatus::Pending) {
+            reasons.push(format!("{name}: {problem}"));
+        }
+    }
+    if reasons.is_empty() { Ok(()) } else { Err(Failed::NotProved(reasons.join("; "))) }
+}
+
 /// Why the authority rejected an order: the names it could not check, else `otherwise`.
 async fn rejected(order: &mut Order, otherwise: Failed) -> Failed {
     let mut reasons = Vec::new();
     let mut authorizations = order.authorizations();
     while let Some(Ok(mut authorization)) = authorizations.next().await {
-        if authorization.refresh().await.is_err() {
-            continue;
+        if let Err(error) = authorization.refresh().await {
+            tracing::debug!(%error, "an authorization cannot be read again");
         }
         let name = authorization.identifier().to_string();
         let errors = authorization.challenges.iter().filter_map(|it| it.error.as_ref());
         reasons.extend(errors.map(|error| {
-            format!("{name}: {}", error.detail.as_deref().unwrap_or("refused, without a word"))
+            format!("{name}: {}", error.detail.clone().unwrap_or_else(|| error.to_string()))
         }));
     }
     if reasons.is_empty() { otherwise } else { Failed::NotProved(reasons.join("; ")) }
@@ -226,6 +260,7 @@ async fn rejected(order: &mut Order, otherwise: Failed) -> Failed {
 mod tests {
     use std::future::Future;
     use std::pin::Pin;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     use bytes::Bytes;
     use http::Request;
@@ -235,42 +270,78 @@ mod tests {
 
     use super::*;
 
-    /// An authority that looks at once: its answer to a challenge has this error already.
-    struct AtOnce {
-        error: Value,
-        /// The authorization repeats the error.
-        is_known: bool,
+    /// What an authority means by an error in its answer to a challenge.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Meaning {
+        /// It does not check.
+        Refused,
+        /// It has checked immediately.
+        Invalid,
+        /// It checks again, and then the proof is there.
+        Repeated,
     }
 
-    impl AtOnce {
+    struct Authority {
+        meaning: Meaning,
+        error: Value,
+        is_asked: AtomicBool,
+        is_finalized: AtomicBool,
+    }
+
+    impl Authority {
         fn answer(&self, path: &str) -> Value {
             let at = |path: &str| format!("https://ca.example/{path}");
-            let challenge = |error: &Value| {
-                let url = at("challenge");
-                json!({ "type": "http-01", "url": url, "token": "token", "status": "pending", "error": error })
+            let is_asked = self.is_asked.load(Ordering::Relaxed);
+            let status = match self.meaning {
+                Meaning::Invalid if is_asked => "invalid",
+                Meaning::Repeated if is_asked => "processing",
+                _ => "pending",
+            };
+            let is_known = is_asked && self.meaning != Meaning::Refused;
+            let challenge = |is_known: bool| {
+                json!({
+                    "type": "http-01", "url": at("challenge"), "token": "token", "status": status,
+                    "error": is_known.then_some(&self.error),
+                })
+            };
+            let order = |status: &str| {
+                json!({
+                    "status": status, "authorizations": [at("authorization")],
+                    "finalize": at("finalize"), "certificate": at("certificate"),
+                })
             };
             match path {
                 "/directory" => json!({
-                    "newNonce": at("nonce"), "newAccount": at("account"), "newOrder": at("order"),
+                    "newNonce": at("nonce"), "newAccount": at("account"), "newOrder": at("new-order"),
                 }),
-                "/order" => json!({
-                    "status": "pending", "authorizations": [at("authorization")],
-                    "finalize": at("finalize"),
+                "/new-order" => order("pending"),
+                "/authorization" => json!({
+                    "identifier": { "type": "dns", "value": "lan.example.org" },
+                    "status": "pending", "challenges": [challenge(is_known)],
                 }),
-                "/authorization" => {
-                    let error = if self.is_known { &self.error } else { &Value::Null };
-                    json!({
-                        "identifier": { "type": "dns", "value": "lan.example.org" },
-                        "status": "pending", "challenges": [challenge(error)],
-                    })
+                "/challenge" => {
+                    self.is_asked.store(true, Ordering::Relaxed);
+                    challenge(true)
                 }
-                "/challenge" => challenge(&self.error),
+                "/finalize" => {
+                    self.is_finalized.store(true, Ordering::Relaxed);
+                    order("processing")
+                }
+                "/order" => match self.meaning {
+                    Meaning::Refused => order("pending"),
+                    Meaning::Invalid => order("invalid"),
+                    Meaning::Repeated if self.is_finalized.load(Ordering::Relaxed) => {
+                        order("valid")
+                    }
+                    Meaning::Repeated => order("ready"),
+                },
+                "/certificate" => json!("chain"),
                 _ => json!({ "status": "valid" }),
             }
         }
     }
 
-    impl HttpClient for AtOnce {
+    impl HttpClient for Authority {
         fn request(
             &self,
             request: Request<BodyWrapper<Bytes>>,
@@ -278,16 +349,18 @@ mod tests {
             let answer = self.answer(request.uri().path()).to_string();
             let answer = http::Response::builder()
                 .header("Replay-Nonce", "nonce")
-                .header("Location", "https://ca.example/it")
+                .header("Location", "https://ca.example/order")
                 .body(http_body_util::Full::new(Bytes::from(answer)))
                 .unwrap();
             Box::pin(async { Ok(BytesResponse::from(answer)) })
         }
     }
 
-    async fn order_from(authority: AtOnce) -> String {
+    async fn order_from(meaning: Meaning, error: Value) -> Result<String, String> {
         let new =
             NewAccount { contact: &[], terms_of_service_agreed: true, only_return_existing: false };
+        let [is_asked, is_finalized] = [false, false].map(AtomicBool::new);
+        let authority = Authority { meaning, error, is_asked, is_finalized };
         let directory = "https://ca.example/directory".to_owned();
         let account = Account::builder_with_http(Box::new(authority));
         let (account, _) = account.create(&new, directory, None).await.unwrap();
@@ -295,16 +368,26 @@ mod tests {
         let mut records = Records::open(None, &clock, PathBuf::from("/nonexistent"));
         let mut proving = Proving { proof: Proof::Http, proofs: &proofs, records: &mut records };
         let names = ["lan.example.org".to_owned()];
-        carry_out(&account, &names, None, &mut proving).await.unwrap_err().to_string()
+        let done = carry_out(&account, &names, None, &mut proving).await;
+        done.map_err(|error| error.to_string())
     }
 
+    /// RFC 8555, 7.1.5 and 8.2: a challenge has the error of its last check, also while the server retries.
     #[tokio::test]
-    async fn a_proof_rejected_in_the_answer_to_a_challenge_names_its_name() {
+    async fn an_error_in_the_answer_to_a_challenge_names_its_name_unless_the_check_is_repeated() {
         let error =
             json!({ "type": "urn:ietf:params:acme:error:unauthorized", "detail": "no text" });
-        let known = order_from(AtOnce { error: error.clone(), is_known: true }).await;
-        assert_eq!(known, "lan.example.org: no text");
-        let unknown = order_from(AtOnce { error, is_known: false }).await;
-        assert!(unknown.contains("no text") && unknown.contains("unauthorized"), "{unknown}");
+        let invalid = order_from(Meaning::Invalid, error.clone()).await.unwrap_err();
+        assert_eq!(invalid, "lan.example.org: no text");
+        let refused = order_from(Meaning::Refused, error.clone()).await.unwrap_err();
+        assert!(
+            refused.starts_with("lan.example.org: ") && refused.contains("no text"),
+            "{refused}"
+        );
+        let pem = order_from(Meaning::Repeated, error).await.unwrap();
+        assert!(pem.starts_with("\"chain\"\n") && pem.contains("PRIVATE KEY"), "{pem}");
+        let mute = json!({ "type": "urn:ietf:params:acme:error:dns" });
+        let mute = order_from(Meaning::Invalid, mute).await.unwrap_err();
+        assert!(mute.contains("acme:error:dns"), "{mute}");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use nightwatt_energy::quantity::{Joules, Watts};
 use nightwatt_energy::sections::{Tree, Usage};
 use nightwatt_energy::time::Mono;
 use nightwatt_energy::uncertainty::Accuracy;
@@ -64,7 +65,7 @@ pub(super) struct LiveSnapshot<'a> {
     /// The same at the last reading of the meter.
     pub(super) told: &'a Usage,
     /// By node, of the channel that is shown.
-    pub(super) joules: &'a [nightwatt_energy::quantity::Joules],
+    pub(super) joules: &'a [Joules],
     /// The time that these cover.
     pub(super) covered: Duration,
 }
@@ -150,19 +151,19 @@ impl LiveReport {
     pub fn text(&self) -> String {
         let channel = self.channel.as_ref();
         let by = channel.map_or_else(String::new, |channel| format!(", by {}", channel.name));
-        let accuracy = channel.map_or(0.0, |channel| channel.accuracy.relative);
-        let sure = |value: Option<f64>| {
-            let shown = |it: f64| figures::rounded(it, Some(accuracy * it.abs()));
-            value.map_or_else(|| "–".to_owned(), shown)
-        };
+        let accuracy = channel.map_or(Accuracy::relative(0.0), |channel| channel.accuracy);
+        let elapsed = Duration::from_secs_f64(self.elapsed_s);
+        let power = |it: f64| figures::rounded(it, Some(accuracy.at(Watts(it)).get()));
+        let energy = |it: f64| figures::rounded(it, Some(accuracy.of(Joules(it), elapsed).get()));
+        let dash = || "–".to_owned();
         let table = Table::of("", &self.sections)
             .text("section", |it| end_of(&it.name, NAME))
             .count("calls", |it| it.calls)
             .number("calls/s", "", 0, |it| it.calls_per_s)
             .number("on CPU", "%", 1, |it| 100.0 * it.cpus)
-            .written("mean", "", |it| it.mean_s.map_or_else(|| "–".to_owned(), seconds))
-            .written("power", "W", |it| sure(it.watts))
-            .written("energy", "J", |it| sure(it.joules));
+            .written("mean", "", |it| it.mean_s.map_or_else(dash, seconds))
+            .written("power", "W", |it| it.watts.map_or_else(dash, power))
+            .written("energy", "J", |it| it.joules.map_or_else(dash, energy));
         let table = Table::from(table).to_text();
         format!("\n Sections after {:.0} s{by}:\n\n{table}", self.elapsed_s)
     }
@@ -170,7 +171,6 @@ impl LiveReport {
 
 #[cfg(test)]
 mod tests {
-    use nightwatt_energy::quantity::Joules;
     use nightwatt_energy::sections::Node;
 
     use super::*;

@@ -177,6 +177,8 @@ pub struct ChannelTotal {
     pub idle_j: Joules,
     /// The idle power, W.
     pub idle_w: Option<f64>,
+    /// How far that may be off, at 95 %, W.
+    pub idle_half_width_w: Option<f64>,
     /// Times between two readings.
     pub readings: u64,
     /// Time between two readings, s.
@@ -210,9 +212,21 @@ impl ChannelTotal {
             others_j: shares.others(),
             idle_j: shares.idle(),
             idle_w: idle.map(|idle| idle.mean),
+            idle_half_width_w: idle.and_then(|idle| idle.half_width),
             readings: shares.slices(),
             interval_s: measured.interval.as_secs_f64(),
         }
+    }
+
+    /// How far a part of the energy above the idle machine may be off, at 95 %: as far as the meter, and as its share of
+    /// the idle energy. A constant error of the meter is in the idle power too, where that was measured.
+    pub(crate) fn uncertainty(&self, part: Joules, elapsed: Duration) -> Joules {
+        let dynamic = self.joules - self.idle_j;
+        let share = if dynamic > Joules::ZERO { part / dynamic } else { 0.0 };
+        let unknown = self.idle_w.is_none().then_some(self.accuracy.watts.get());
+        let base = self.idle_half_width_w.or(unknown).unwrap_or(0.0);
+        let meter = part.get() * self.accuracy.relative;
+        Joules(meter.hypot(base * elapsed.as_secs_f64() * share))
     }
 }
 
@@ -303,7 +317,7 @@ impl Observations<'_> {
             off_cpu: Preempted { preempted_s: seconds(calls.preempted), waited_s: seconds(waited) },
             energy: self
                 .channels()
-                .map(|(of, channel, total)| self.energy(number, of, channel, &total))
+                .map(|(_, channel, total)| self.energy(number, channel, &total))
                 .collect(),
             probe: match section.begin.instruction {
                 _ if section.is_marked() => "marker",
@@ -324,25 +338,17 @@ impl Observations<'_> {
         self.stepping.filter(|_| is_stepped && !section.is_marked()).map(Stepping::of)
     }
 
-    fn energy(
-        &self,
-        number: usize,
-        of: &Channel,
-        channel: &OneChannel,
-        total: &ChannelTotal,
-    ) -> SectionEnergy {
+    fn energy(&self, number: usize, channel: &OneChannel, total: &ChannelTotal) -> SectionEnergy {
         let nodes = channel.shares.nodes();
         let joules = self.tree.inclusive(number, nodes);
         let dynamic = total.joules.get() - total.idle_j.get();
         let share = (dynamic > 0.0).then(|| joules.get() / dynamic);
         let time = self.target_run.end.since(self.target_run.begin);
-        let meter = joules.get() * of.accuracy.relative;
-        let idle = channel.idle.and_then(|idle| idle.half_width).unwrap_or(0.0);
-        let baseline = idle * time.as_secs_f64() * share.unwrap_or(0.0);
+        let uncertainty = total.uncertainty(joules, time).get();
         let ended = self.calls[number].ended;
         SectionEnergy {
             joules,
-            uncertainty_j: Joules(meter.hypot(baseline).hypot(self.by_steps(number, joules))),
+            uncertainty_j: Joules(uncertainty.hypot(self.by_steps(number, joules))),
             self_j: self.tree.exclusive(number, nodes),
             per_call_j: (ended > 0).then(|| Joules(joules.get() / ended as f64)),
             share,

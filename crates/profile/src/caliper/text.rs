@@ -47,7 +47,11 @@ impl CaliperReport {
         let head = wrapped(&format!("Sections of {what}, {:.3} s:", self.elapsed_s), 1);
         let mut text = format!("\n {head}\n{table}");
         if let Some(channel) = self.main_channel().and_then(|channel| self.channels.get(channel)) {
-            text += &rest(channel, &format!("(in no section, {})", seconds(self.outside_s)));
+            text += &rest(
+                channel,
+                &format!("(in no section, {})", seconds(self.outside_s)),
+                self.elapsed_s,
+            );
         }
         if let Some(events) = self.events.as_ref().filter(|events| events.error.is_none()) {
             let EventsReport { file, written, lost, .. } = events;

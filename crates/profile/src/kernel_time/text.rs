@@ -1,10 +1,12 @@
 //! The report for people.
 
+use std::time::Duration;
+
 use nightwatt_report::{Table, figures, wrapped};
 
 use super::result::{CategoryReport, EnergyReport, FunctionReport, KernelTimeReport};
 use crate::pure::kernel_time::ShareEstimate;
-use crate::text::{ended, percent, seconds, share_off, sure, total};
+use crate::text::{ended, idle_energy, percent, seconds, total};
 
 /// Number of functions shown of each category.
 const SHOWN: usize = 4;
@@ -52,7 +54,8 @@ impl KernelTimeReport {
         let energy = |it: &CategoryReport| {
             let number = self.main_channel()?;
             let EnergyReport { joules, low_j, high_j, .. } = it.energy.get(number)?;
-            let off = share_off(self.channels.get(number)?) * joules.get();
+            let elapsed = Duration::from_secs_f64(self.elapsed_s);
+            let off = self.channels.get(number)?.uncertainty(*joules, elapsed).get();
             // What the meter and the samples leave sure.
             let half_width = off.hypot((high_j.get() - low_j.get()) / 2.0);
             Some(figures::rounded(joules.get(), Some(half_width)))
@@ -98,8 +101,8 @@ impl KernelTimeReport {
             largest(&self.helpers.functions, self.helpers.samples, SHOWN)
         ));
         if let Some(channel) = self.main_channel().and_then(|channel| self.channels.get(channel)) {
-            let idle = sure(channel, channel.idle_j.get());
-            line(&format!("{}; {idle} J of it idle", total(channel)));
+            let idle = idle_energy(channel, self.elapsed_s);
+            line(&format!("{}; {idle} J of it idle", total(channel, self.elapsed_s)));
         }
         text
     }

@@ -63,9 +63,9 @@ impl Piece {
                 .is_some_and(|(oldest, newest)| newest.at.0.saturating_sub(oldest.at.0) > EDGE_MS)
     }
 
-    /// Whether the first ones reach behind the edge. One of them does: a gap over the end of the edge is in no sum,
+    /// Whether the first ones reach beyond the edge. One of them does: a gap across the edge is in no sum,
     /// since requests of another piece may fall into it.
-    fn reaches_behind_the_edge(&self) -> bool {
+    fn reaches_beyond_the_edge(&self) -> bool {
         let ends = self.first.first().zip(self.first.last());
         ends.is_some_and(|(begin, last)| last.at.0.saturating_sub(begin.at.0) > EDGE_MS)
     }
@@ -73,7 +73,7 @@ impl Piece {
     /// A moment leaves the last ones: it is one of the first ones, or goes into the sums.
     fn keep_or_add(&mut self, moment: Moment) {
         match self.first.last() {
-            Some(last) if self.first.len() == EDGE_TIMES || self.reaches_behind_the_edge() => {
+            Some(last) if self.first.len() == EDGE_TIMES || self.reaches_beyond_the_edge() => {
                 let from = last.at;
                 let hidden = self.hidden.get_or_insert(Hidden { from, to: from });
                 self.lengths.add(between(hidden.to, moment.at), 1);

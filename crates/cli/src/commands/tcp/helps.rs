@@ -86,19 +86,16 @@ fn would(plan: &HelpsPlan) -> Vec<String> {
     let HelpsPlan { plan, changes, .. } = plan;
     let links: Vec<&str> = plan.scenarios.iter().map(|it| it.name.as_str()).collect();
     let names: Vec<String> = changes.iter().map(ToString::to_string).collect();
-    // Each run of a load is one of a pair.
-    let [least, most] =
-        plan.reckoned().map(|time| figures::time(time.saturating_mul(2 * changes.len() as u32)));
     vec![
         format!("measure over the links {}", links.join(", ")),
         format!("try {}", names.join(", ")),
         format!(
-            "make {} to {} pairs of runs for each change and each of {} that may feel it",
+            "make {} to {} pairs of runs of each change under each of {}, without those that cannot feel it",
             plan.least,
             plan.most,
             figures::counted(plan.cells.len() as u64, "load")
         ),
-        format!("take {least} to {most}, by what the links carry"),
+        format!("take {} at most for a run", figures::time(plan.longest)),
     ]
 }
 

@@ -26,7 +26,6 @@ use crate::{figures, output, signals, values, whole_file};
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[command(args_conflicts_with_subcommands = true)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line")]
 pub(crate) struct Args {
     /// Other steps
     #[command(subcommand)]

@@ -93,9 +93,11 @@ fn would(options: &KernelTimeOptions) -> Vec<String> {
     let words: Vec<_> =
         options.command.iter().flatten().map(|word| word.to_string_lossy()).collect();
     let command = (!words.is_empty()).then(|| format!("run `{}`", words.join(" ")));
+    let pids: Vec<String> = options.processes.iter().map(ToString::to_string).collect();
+    let processes = (!pids.is_empty()).then(|| format!("watch the processes {}", pids.join(", ")));
     let sample = format!("sample each CPU {} times per second", options.hz);
     let meters: Vec<&str> = options.meters.iter().map(MeterSpec::name).collect();
     let meters = format!("read the meters {}", meters.join(", "));
     let time = options.time.map(|time| format!("stop after {}", figures::time(time)));
-    [idle, command, Some(sample), Some(meters), time].into_iter().flatten().collect()
+    [idle, command, processes, Some(sample), Some(meters), time].into_iter().flatten().collect()
 }

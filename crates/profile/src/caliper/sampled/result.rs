@@ -224,9 +224,9 @@ impl Observations<'_> {
                 self_s: alone as f64 * period,
                 energy: energies
                     .iter()
-                    .map(|(sums, of, channel, total)| {
+                    .map(|(sums, _, channel, total)| {
                         let (all, alone) = sums.get(&number).copied().unwrap_or_default();
-                        self.energy(all, alone, of, channel, total)
+                        self.energy(all, alone, channel, total)
                     })
                     .collect(),
             }
@@ -247,7 +247,6 @@ impl Observations<'_> {
         &self,
         joules: f64,
         alone: f64,
-        of: &Channel,
         channel: &OneChannel,
         total: &ChannelTotal,
     ) -> SampledEnergy {
@@ -261,8 +260,6 @@ impl Observations<'_> {
         let ((low_j, high_j), (self_low_j, self_high_j)) = (bounds(joules), bounds(alone));
         let share = (dynamic > 0.0).then(|| joules / dynamic);
         let time = self.target_run.end.since(self.target_run.begin);
-        let idle = channel.idle.and_then(|idle| idle.half_width).unwrap_or(0.0);
-        let baseline = idle * time.as_secs_f64() * share.unwrap_or(0.0);
         SampledEnergy {
             joules: Joules(joules),
             low_j,
@@ -270,7 +267,7 @@ impl Observations<'_> {
             self_j: Joules(alone),
             self_low_j,
             self_high_j,
-            uncertainty_j: Joules((joules * of.accuracy.relative).hypot(baseline)),
+            uncertainty_j: total.uncertainty(Joules(joules), time),
             share,
         }
     }

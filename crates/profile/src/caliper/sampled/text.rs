@@ -60,7 +60,8 @@ impl SampledReport {
             .written("share", "", |it| share(all(it)))
             .most(if self.has_sections() { usize::MAX } else { SHOWN });
         let outside = if self.has_sections() { "(in none of them)" } else { "(place unknown)" };
-        let rest = channel.map(|channel| rest(channel, outside)).unwrap_or_default();
+        let rest =
+            channel.map(|channel| rest(channel, outside, self.elapsed_s)).unwrap_or_default();
         let head = wrapped(&head, 1);
         format!("\n {head}\n{}{rest}{}", Table::from(table).to_text(), ended(self.exit_status))
     }
