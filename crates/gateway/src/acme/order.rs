@@ -177,6 +177,26 @@ pub(super) async fn carry_out(
     // Two names may share one set of records (`example.org` and `*.example.org`). All are there before the authority
     // looks for the first: else its resolver could keep a set that lacks the second.
     records.wait_for_all().await?;
+    ask_to_check(&mut order, &kind).await?;
+    match order.poll_ready(&TIMEOUT).await {
+        Ok(OrderStatus::Ready) => {}
+        Ok(_) => {
+            let unexplained = Failed::NotProved("the authority does not say why".to_owned());
+            return Err(rejected(&mut order, unexplained).await);
+        }
+        Err(error @ (Error::Api(_) | Error::Timeout(_))) => {
+            return Err(rejected(&mut order, error.into()).await);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    let key = order.finalize().await?;
+    let chain = order.poll_certificate(&TIMEOUT).await?;
+    drop(given);
+    Ok(format!("{chain}\n{key}"))
+}
+
+/// Asks the authority to check the proofs of this kind.
+async fn ask_to_check(order: &mut Order, kind: &ChallengeType) -> Result<(), Failed> {
     let mut refused = BTreeMap::new();
     let mut number = 0;
     let mut authorizations = order.authorizations();
@@ -195,24 +215,7 @@ pub(super) async fn carry_out(
             Err(error) => return Err(error.into()),
         }
     }
-    if !refused.is_empty() {
-        are_checked(&mut order, &kind, &refused).await?;
-    }
-    match order.poll_ready(&TIMEOUT).await {
-        Ok(OrderStatus::Ready) => {}
-        Ok(_) => {
-            let unexplained = Failed::NotProved("the authority does not say why".to_owned());
-            return Err(rejected(&mut order, unexplained).await);
-        }
-        Err(error @ (Error::Api(_) | Error::Timeout(_))) => {
-            return Err(rejected(&mut order, error.into()).await);
-        }
-        Err(error) => return Err(error.into()),
-    }
-    let key = order.finalize().await?;
-    let chain = order.poll_certificate(&TIMEOUT).await?;
-    drop(given);
-    Ok(format!("{chain}\n{key}"))
+    if refused.is_empty() { Ok(()) } else { are_checked(order, kind, &refused).await }
 }
 
 /// Fails if the authority does not check the proofs of these authorizations, by their number. An error in its answer to
