@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
+use nightwatt_clock::Clock;
 use nightwatt_gateway::status::UdpStatus;
 use tokio::net::UdpSocket;
 
@@ -70,6 +71,18 @@ impl Peer {
         let _still = stage.clock.owe();
         watched("a datagram to be sent", self.0.send(bytes)).await.unwrap();
         settle(&stage.clock).await;
+    }
+
+    /// The answer. It asks again after a second: a kernel under load drops datagrams, also on loopback.
+    pub(crate) async fn asks(&self, stage: &Stage, bytes: &[u8]) -> Vec<u8> {
+        let _still = stage.clock.owe();
+        for _ in 0..120 {
+            self.say(stage, bytes).await;
+            if let Ok(answer) = Clock::real().timeout(secs(1), self.hears(stage)).await {
+                return answer;
+            }
+        }
+        panic!("standstill: no answer, {:?}", status(stage));
     }
 
     pub(crate) async fn hears(&self, stage: &Stage) -> Vec<u8> {
