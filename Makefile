@@ -35,12 +35,12 @@ ifneq ($(wildcard ../shared/data),)
 export NIGHTWATT_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: help demo install test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-schedule bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule soak-transfer mirror notebooks python test-arm64 test-browser test-guide test-mirror test-recipes test-vm test-static wheel ci
+.PHONY: help demo install test cache-tests bench book bench-analyze bench-analyze-memory bench-caliper bench-caliper-loads bench-disk bench-fleet bench-front-door bench-instructions bench-load bench-markers bench-meters bench-nasa bench-python bench-schedule bench-tcp bench-tcp-where bench-transfer policies fuzz fuzz-smoke lint lint-without-bpf doc fresh licences nightly garbage soak soak-cache soak-disk soak-guests soak-mirror soak-pool soak-schedule soak-transfer mirror notebooks python test-arm64 test-browser test-guide test-mirror test-recipes test-vm test-static wheel ci
 
 help:
 	@echo 'make demo        build, then a day of traffic meets a server that sleeps (ARGS=--open: in a browser; ARGS="--help")'
 	@echo 'make install     builds nightwatt and puts it into ~/.cargo/bin (75 MB; ARGS="--root DIR": elsewhere)'
-	@echo 'make test        all tests (SEED=1: of random ones; SEED= draws another one)'
+	@echo 'make test        the tests that are not nightly (SEED=1: of random ones; SEED= draws another one)'
 	@echo 'make cache-tests the public HTTP cache test suite (ARGS="--suite DIR" for a checkout of it)'
 	@echo 'make bench       benchmarks'
 	@echo 'make bench-analyze'
@@ -76,6 +76,8 @@ help:
 	@echo '                 runs the notebooks of the Python package and writes their pages (ARGS=--check: compares)'
 	@echo 'make wheel       its wheel, with the program in it (ARGS=amd64, ARGS=arm64: as released, for any Linux)'
 	@echo 'make lint        format, clippy, house rules'
+	@echo 'make lint-without-bpf'
+	@echo '                 clippy for what make demo builds'
 	@echo 'make doc         the API documentation'
 	@echo 'make book        the pages under docs/ as a book, with all commands (builds mdBook the first time)'
 	@echo 'make fresh       make demo and make test on a fresh Debian, as root and as an ordinary user (ARGS=--short: build only libraries in C; needs root)'
@@ -160,7 +162,7 @@ bench-instructions:
 	@benches/instructions/run $(ARGS)
 
 bench-python:
-	@tools/need rust cc bpf python3
+	@tools/need rust cc bpf venv
 	@PYTHON_PROFILE=release tools/python bench $(ARGS)
 
 bench-load:
@@ -215,6 +217,10 @@ bench-fleet:
 	@tools/need rust cc bpf
 	@benches/fleet/run $(ARGS)
 
+lint-without-bpf:
+	@tools/need rust cc
+	@cargo clippy -p nightwatt-cli --no-default-features --locked -- -D warnings
+
 lint:
 	@tools/need rust cc bpf
 	@cargo fmt --all --check
@@ -223,15 +229,15 @@ lint:
 	@cargo xtask tidy
 
 python:
-	@tools/need rust cc python3
+	@tools/need rust cc venv
 	@tools/python test $(ARGS)
 
 notebooks:
-	@tools/need rust cc python3
+	@tools/need rust cc venv
 	@tools/python notebooks $(ARGS)
 
 wheel:
-	@tools/need rust cc bpf python3
+	@tools/need rust cc bpf venv
 	@tools/python wheel $(ARGS)
 
 doc:
@@ -245,10 +251,11 @@ book:
 
 # Both commands of the first line of this file, on a machine that has nothing but make and rustup.
 fresh:
+	@tools/need python3
 	@tools/fresh $(ARGS)
 
 licences:
-	@tools/need rust cc bpf
+	@tools/need rust cc bpf python3
 	@tools/licences
 
 fuzz:
@@ -260,6 +267,7 @@ fuzz-smoke:
 	@tools/fuzz 10 $(ARGS)
 
 nightly:
+	@tools/need python3
 	@tools/nightly run $(LANE)
 
 garbage:
@@ -301,8 +309,8 @@ test-mirror:
 	  mirror_wiki::a_wiki_is_read_while_it_is_off_and_an_edit_is_seen_at_once
 
 test-recipes:
-	@tools/need rust cc curl git minetest sshd
-	@PATH="$$PATH:$$(tools/home-assistant):$$(tools/gitea)" cargo test --locked --workspace --test cli -- --ignored \
+	@tools/need rust cc curl git go jq minetest sshd venv
+	@hass=$$(tools/home-assistant) && gitea=$$(tools/gitea) && PATH="$$PATH:$$hass:$$gitea" cargo test --locked --workspace --test cli -- --ignored \
 	  --nocapture --test-threads 1 recipes_live::
 
 soak-guests:
@@ -329,7 +337,7 @@ test-guide:
 	@NIGHTWATT_VM_REQUIRED=$(VM_REQUIRED) tools/vm/guide $(ARGS)
 
 test-browser:
-	@tools/need rust cc bpf chromium firefox openssl python3 node
+	@tools/need rust cc bpf chromium firefox jq node openssl venv
 	@tools/dashboard-walk $(ARGS)
 	@tools/waiting-walk $(ARGS)
 	@tools/report-walk $(ARGS)

@@ -14,6 +14,8 @@ mod errors;
 mod experiment;
 mod figures;
 mod help;
+#[cfg(feature = "bpf")]
+mod live_table;
 mod logging;
 mod negative_number;
 mod old_spellings;

@@ -101,39 +101,8 @@ pub(crate) fn print_folded(
     Ok(())
 }
 
-/// Moves to the top of the terminal and clears it.
-const CLEAR: &str = "\x1b[H\x1b[2J";
-
-/// Shows a table on stderr in place of the previous one, if that is a terminal; else below it. Changes no terminal
-/// setting that would have to be restored.
-pub(crate) fn renew(table: &str) {
-    let mut stderr = io::stderr().lock();
-    let (clear, table) = match tcgetwinsize(&stderr) {
-        Ok(size) => (CLEAR, fitted(table, size.ws_row.into(), size.ws_col.into())),
-        Err(_) => ("", Cow::Borrowed(table)),
-    };
-    let _ = writeln!(stderr, "{clear}{}", printable(&table));
-}
-
-/// The part of a table that fits on a terminal of `rows` and `columns` without scrolling. A terminal that does not
-/// report its size reports 0.
-fn fitted(table: &str, rows: usize, columns: usize) -> Cow<'_, str> {
-    if rows < 4 || columns < 4 {
-        return Cow::Borrowed(table);
-    }
-    let lines: Vec<&str> = table.trim_end_matches('\n').lines().collect();
-    let cut = |line: &&str| line.chars().take(columns).collect::<String>();
-    // The newline after the last line needs one row.
-    let room = rows - 1;
-    let mut shown: Vec<String> = lines.iter().take(room).map(cut).collect();
-    if lines.len() > room {
-        shown[room - 1] = cut(&format!(" ... and {} more lines", lines.len() - room + 1).as_str());
-    }
-    Cow::Owned(shown.join("\n"))
-}
-
 /// Removes control characters: names come from files, devices and the command line, and must not control the terminal.
-fn printable(text: &str) -> Cow<'_, str> {
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let steers = |c: char| display::steers(c) && c != '\n' && c != '\t';
     if !text.contains(steers) {
         return Cow::Borrowed(text);
@@ -154,14 +123,5 @@ mod tests {
         let shown =
             format!("error: a.toml:12:1: this is not\n  a number\n   |\n{line}\n{mark}\nhint: no");
         assert_eq!(wrapped(&text, 32), shown);
-    }
-
-    #[test]
-    fn a_table_is_cut_to_what_a_terminal_shows() {
-        let table = "one\ntwo two two two two\nthree\nfour\nfive\n";
-        assert_eq!(fitted(table, 24, 80), "one\ntwo two two two two\nthree\nfour\nfive");
-        assert_eq!(fitted(table, 4, 12), "one\ntwo two two \n ... and 3 m");
-        assert_eq!(fitted(table, 6, 8), "one\ntwo two \nthree\nfour\nfive");
-        assert_eq!(fitted(table, 0, 0), table, "its size is not known");
     }
 }

@@ -14,6 +14,7 @@ use crate::commands::{Group, Listed};
 use crate::dry_run::DryRun;
 use crate::errors::Failure;
 use crate::figures;
+use crate::live_table;
 use crate::output;
 use crate::report_file::Output;
 
@@ -158,7 +159,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitStatus, Failure> {
             output::complain(&format!("measuring the idle machine for {time}"));
         }
         Step::Idle(_) => {}
-        Step::Live(report) => output::renew(&report.text()),
+        Step::Live(report) => live_table::renew(&report.text()),
     };
     let (stacks, exit_status);
     let mut calls_lost = None;

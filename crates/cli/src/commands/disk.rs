@@ -18,6 +18,7 @@ use crate::commands::{Group, Listed};
 use crate::dry_run::DryRun;
 use crate::errors::Failure;
 use crate::figures;
+use crate::live_table;
 use crate::output;
 use crate::report_file::Output;
 use crate::values;
@@ -209,7 +210,7 @@ impl Watcher for Shown {
     }
 
     fn report(&mut self, report: &DiskReport) -> io::Result<()> {
-        output::renew(&report.text());
+        live_table::renew(&report.text());
         Ok(())
     }
 

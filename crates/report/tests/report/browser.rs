@@ -1,4 +1,4 @@
-//! What chromium makes of a page, where there is one. CI has none (see `canvas`).
+//! What chromium makes of a page, where there is one; see `canvas` for machines without.
 #![allow(clippy::disallowed_methods, reason = "a test may write the page that a browser reads")]
 
 use std::path::Path;
