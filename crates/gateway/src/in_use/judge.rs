@@ -104,11 +104,12 @@ impl Condition {
         match self {
             Self::Torrents => torrents(&answer),
             Self::Value { pointer, each, test, missing, words } => {
+                let place = brief(pointer.as_bytes());
                 let Some(value) = answer.pointer(pointer) else {
                     return match missing {
                         Missing::Idle => Ok(None),
                         Missing::Unknown => Err(format!(
-                            "there is nothing at `{pointer}` in its answer; if it is idle then, set \
+                            "there is nothing at `{place}` in its answer; if it is idle then, set \
                              `missing = \"idle\"`"
                         )),
                     };
@@ -119,13 +120,12 @@ impl Condition {
                 };
                 let name = words.as_deref().unwrap_or("the value");
                 let Some(each) = each else {
-                    let place = if words.is_some() { "" } else { pointer.as_str() };
-                    let at =
-                        if place.is_empty() { String::new() } else { format!(" at `{place}`") };
+                    let is_named = words.is_some() || place.is_empty();
+                    let at = if is_named { String::new() } else { format!(" at `{place}`") };
                     return Ok(of(value)?.then(|| format!("{name}{at}: {}", shown(value))));
                 };
                 let Value::Array(all) = value else {
-                    return Err(format!("at `{pointer}` is {} instead of a list", shown(value)));
+                    return Err(format!("at `{place}` is {} instead of a list", shown(value)));
                 };
                 let mut count = 0;
                 for element in all.iter().filter_map(|it| it.pointer(each)) {
