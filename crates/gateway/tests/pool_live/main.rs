@@ -143,7 +143,9 @@ impl Stage {
 
     async fn stop(&mut self) {
         self.order(Order::Sleep { site: None }).await;
-        let sleeps = |pool: &PoolStatus| pool.servers.iter().all(|it| it.state != "awake");
+        // One that is waking would be left behind.
+        let is_over = |state: &str| matches!(state, "asleep" | "failed");
+        let sleeps = |pool: &PoolStatus| pool.servers.iter().all(|it| is_over(&it.state));
         self.when("the pool sleeps", sleeps).await;
         if let Some(running) = self.running.take() {
             running.stop().await;
