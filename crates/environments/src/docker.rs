@@ -26,7 +26,7 @@ pub struct Config {
     pub ports: Vec<u16>,
     /// Where the daemon listens, if not where it always does: `unix:///run/docker.sock`.
     pub host: Option<String>,
-    /// More arguments for `docker run`.
+    /// More arguments for `docker create`.
     #[serde(default)]
     pub arguments: Vec<String>,
 }

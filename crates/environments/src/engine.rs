@@ -59,7 +59,7 @@ impl Container<'_> {
         let folder = start.folder(FoundBy::WhoKnowsIt)?;
         let name = start.id.clone();
         // An engine that is interrupted leaves what watches the container, and what was to become it.
-        let mut run = ProcessScope::mark(&mut start)?;
+        let mut marked = ProcessScope::mark(&mut start)?;
         // Killed first: there is nothing in it that should have time to end well.
         let after = &self.after_removal;
         start.protect(&format!(
@@ -67,25 +67,32 @@ impl Container<'_> {
              {engine} kill {name} >/dev/null 2>&1\n\
              {engine} rm -f {name} && {{ :; {after}\n}}"
         ))?;
-        run.extend(self.engine.iter().cloned());
-        run.extend(
-            ["run", "-d", "--name", &name, "--network", self.network.name()].map(str::to_owned),
+        marked.extend(self.engine.iter().cloned());
+        let mut create = marked.clone();
+        create.extend(
+            ["create", "--name", &name, "--network", self.network.name()].map(str::to_owned),
         );
-        run.extend(["--entrypoint".to_owned(), String::new()]);
-        run.push(format!("--volume={folder}/scratch:/scratch"));
+        create.extend(["--entrypoint".to_owned(), String::new()]);
+        create.push(format!("--volume={folder}/scratch:/scratch"));
         if let Some(cpus) = start.cpus()? {
-            run.push(format!("--cpuset-cpus={}", comma_separated(&cpus)));
+            create.push(format!("--cpuset-cpus={}", comma_separated(&cpus)));
         }
         if let Some(memory) = start.common.memory {
-            run.push(format!("--memory={}", memory.0));
+            create.push(format!("--memory={}", memory.0));
         }
         if self.network == Network::Bridge {
-            run.extend(self.ports.iter().map(|port| format!("--publish=127.0.0.1::{port}")));
+            create.extend(self.ports.iter().map(|port| format!("--publish=127.0.0.1::{port}")));
         }
-        run.extend(self.arguments.iter().cloned());
-        run.extend(self.root.iter().cloned());
-        run.extend(["/bin/sh", "-c", "trap exit TERM; sleep 2147483647 & wait"].map(str::to_owned));
-        start.run("start a container", &shell::join(&run))?;
+        create.extend(self.arguments.iter().cloned());
+        create.extend(self.root.iter().cloned());
+        create.extend(
+            ["/bin/sh", "-c", "trap exit TERM; sleep 2147483647 & wait"].map(str::to_owned),
+        );
+        start.run("create a container", &shell::join(&create))?;
+        // podman's monitor writes an empty file `oom` to its working folder if the container runs out of memory.
+        marked.extend(["start".to_owned(), name.clone()]);
+        let line = format!("cd {} && {}", shell::quote(&folder), shell::join(&marked));
+        start.run("start a container", &line)?;
         let (address, ports) = self.reached(&start, &engine)?;
         let mut inside = self.engine.clone();
         inside.extend(["exec", "-i", &name, "/bin/sh", "-c"].map(str::to_owned));

@@ -26,10 +26,10 @@ pub struct Config {
     /// Ports inside that clients are to reach, where a `bridge` has no address that this machine reaches.
     #[serde(default)]
     pub ports: Vec<u16>,
-    /// More arguments for `podman` itself: `["--runtime", "runc"]`.
+    /// More arguments for `podman` itself: `["--runtime", "runc"]`. Paths in them are absolute.
     #[serde(default)]
     pub engine_arguments: Vec<String>,
-    /// More arguments for `podman run`: `["--ulimit", "nofile=10000:10000"]`.
+    /// More arguments for `podman create`: `["--ulimit", "nofile=10000:10000"]`.
     #[serde(default)]
     pub arguments: Vec<String>,
 }

@@ -24,7 +24,7 @@ fn the_host_can_be_as_small_as_a_guest() {
     let guard = rig.guard();
     let started = rig.start("kind = \"host\"\ncpus = 1\nmemory = \"96 MiB\"", &guard);
     assert_eq!(inside(&started, "nproc"), "1");
-    memory_is_limited(&rig, &started);
+    memory_is_limited(&started);
     let second =
         rig.config("kind = \"host\"\ncpus = 1\npin = [0]").start(1, None, &guard, &rig.stop);
     assert_eq!(inside(&second.unwrap(), "taskset -pc $$ | sed 's/.*: //'"), "0");
@@ -55,7 +55,7 @@ fn a_chroot_of_the_hosts_own_root_is_its_own() {
     let guard = rig.guard();
     let started = rig.start("kind = \"chroot\"\ncpus = 1\nmemory = \"96 MiB\"", &guard);
     assert_eq!(inside(&started, "nproc"), "1");
-    memory_is_limited(&rig, &started);
+    memory_is_limited(&started);
     rig.serves(&started, free_port(), "from a chroot");
     inside(&started, "echo x >/etc/nightwatt-was-here; test -e /etc/nightwatt-was-here");
     assert!(

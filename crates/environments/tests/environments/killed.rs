@@ -40,7 +40,7 @@ fn killed_at_any_moment_of_its_start_nothing_is_left() {
 const SLOW_ENGINE: &str = r#"#!/bin/sh
 case "$*" in
   *inspect*) [ -e "$AT/container" ] && echo 1 ;;
-  *"run -d"*) touch "$AT/begun"; sleep 1000; touch "$AT/container" ;;
+  *create*) touch "$AT/begun"; sleep 1000; touch "$AT/container" ;;
   *rm*) rm "$AT/container" ;;
 esac
 "#;
