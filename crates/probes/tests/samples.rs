@@ -18,6 +18,12 @@ const ONCE_IN_A_MILLION: f64 = 4.9;
 
 const HZ: u32 = 997;
 
+/// Seconds by which samples may exceed a thread's clock each time another thread preempts it. The scheduler stops the
+/// clock when the other thread wakes, not when the CPU switches to it. And a sample whose timer is late for a thread
+/// that runs for some microseconds finds the next one. Both together took 20 us on a virtual machine under load
+/// (`perf record -e cpu-clock,sched:sched_switch,sched:sched_wakeup`).
+const PREEMPTION: f64 = 50e-6;
+
 /// The program, with frame pointers.
 struct Program(tempfile::TempDir);
 
@@ -174,10 +180,12 @@ fn threads_that_take_each_others_cpus_away_are_seen_as_often_as_they_run() {
     // Each stands for a period, in which a hypervisor may have taken the CPU away.
     let stolen = stolen() - before;
     let seen_for = samples.period().as_secs_f64() * (heavy + light) as f64;
-    assert!(seen_for < 1.1e-9 * (told[0] + told[1]) + stolen, "{seen_for} s of {told:?}");
+    let ran = 1e-9 * (told[0] + told[1]);
+    println!("{seen_for:.3} s of {ran:.3} s, {stolen:.2} s stolen, preempted {} times", told[2]);
+    assert!(seen_for < 1.05 * ran + stolen + PREEMPTION * told[2], "{seen_for} s of {told:?}");
     // An emulated CPU's timers come late, and what they are late by is never told: in a guest on a busy
     // machine it was more than half.
-    assert!(seen_for > 0.1e-9 * (told[0] + told[1]), "{seen_for} s of {told:?}");
+    assert!(seen_for > 0.1 * ran, "{seen_for} s of {told:?}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -136,13 +137,17 @@ int main(int count, char **arguments)
 		for (; n; n--)
 			nothing();
 	} else if (!strcmp(what, "threads")) {
+		struct rusage usage;
 		pthread_t threads[8];
 
 		for (int i = 0; i < 8; i++)
 			pthread_create(&threads[i], NULL, alternate, (void *)n);
 		for (int i = 0; i < 8; i++)
 			pthread_join(threads[i], NULL);
-		printf("%llu %llu\n", (unsigned long long)in_heavy, (unsigned long long)in_light);
+		/* And how often another thread took their CPU. */
+		getrusage(RUSAGE_SELF, &usage);
+		printf("%llu %llu %ld\n", (unsigned long long)in_heavy, (unsigned long long)in_light,
+		       usage.ru_nivcsw);
 	} else if (!strcmp(what, "phases")) {
 		/* When each of them begins and ends, by the clock that probes have. */
 		for (; n; n--) {
